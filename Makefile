@@ -1,0 +1,128 @@
+# eflops: one Makefile, not recursive. `make V=1` shows the commands, `make help` the targets.
+#
+# The packager's variables are appended to, never replaced: CC CXX CXXFLAGS CFLAGS LDFLAGS PREFIX LIBDIR INCLUDEDIR BINDIR
+# MANDIR DESTDIR. SAN=address|thread|fuzzer selects a sanitizer; each configuration has its own folder under build/.
+
+PREFIX     ?= /usr/local
+MULTIARCH  := $(shell $(CC) -print-multiarch 2>/dev/null)
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+BINDIR     ?= $(PREFIX)/bin
+MANDIR     ?= $(PREFIX)/share/man
+VERSION    := $(shell sed -n 's/^\#define EF_VERSION_M[AI][JN]OR \([0-9]*\)/\1/p;s/^\#define EF_VERSION_PATCH \([0-9]*\)/\1/p' include/eflops/eflops.h | paste -sd.)
+SOVER      := 0
+WERROR     ?=
+
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CXXFLAGS ?= -O2 -g
+CFLAGS   ?= -O2 -g
+
+SAN ?=
+ifeq ($(SAN),address)
+SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+else ifeq ($(SAN),thread)
+SANFLAGS := -fsanitize=thread
+else ifeq ($(SAN),fuzzer)
+SANFLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+endif
+CONF := $(notdir $(firstword $(CXX)))$(if $(SAN),-$(SAN))
+B    := build/$(CONF)
+
+WARN := -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers \
+        $(if $(WERROR),-Werror)
+DEFS := -D_GNU_SOURCE -Iinclude -I.
+# PMIx is opened at run time; its header decides whether the code for it is built.
+WITH_PMIX ?= auto
+PMIX_FLAGS := $(shell pkg-config --cflags pmix 2>/dev/null)
+HAVE_PMIX  := $(if $(filter no,$(WITH_PMIX)),,$(shell pkg-config --exists pmix 2>/dev/null && echo yes))
+ifeq ($(WITH_PMIX)$(HAVE_PMIX),yes)
+$(error WITH_PMIX=yes, but pkg-config knows no pmix: install libpmix-dev)
+endif
+ifeq ($(HAVE_PMIX),yes)
+DEFS += -DEF_HAVE_PMIX=1 $(PMIX_FLAGS)
+endif
+
+ALL_CXXFLAGS = -std=c++20 -fPIC -pthread $(WARN) $(DEFS) $(SANFLAGS) -fvisibility=hidden -fvisibility-inlines-hidden \
+               -ffp-contract=off $(CXXFLAGS)
+ALL_CFLAGS   = -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -Iinclude $(SANFLAGS) $(CFLAGS)
+ALL_LDFLAGS  = -pthread $(SANFLAGS) $(LDFLAGS)
+LIBS         = -lhwloc -lsodium -lhwy -lfmt -ldl
+
+Q = $(if $(V),,@printf '  %-5s %s\n' $(1) $(or $(2),$@);)
+
+# ---------------------------------------------------------------- what is built
+LIB_SRC   := $(sort $(shell find transport affinity allreduce -name '*.cpp'))
+LIB_OBJ   := $(LIB_SRC:%.cpp=$B/%.o)
+COMMON_SRC := $(sort $(wildcard perftests/common/*.cpp))
+COMMON_OBJ := $(COMMON_SRC:%.cpp=$B/%.o)
+PROGRAMS  := $(patsubst perftests/%.cpp,%,$(wildcard perftests/ef_*.cpp)) $(patsubst tools/%.cpp,%,$(wildcard tools/ef_*.cpp))
+BIN       := $(PROGRAMS:%=$B/bin/%)
+TEST_SRC  := $(sort $(shell find tests -name '*_test.cpp'))
+TEST_BIN  := $(TEST_SRC:tests/%.cpp=$B/tests/%)
+SUPPORT_OBJ := $(patsubst %.cpp,$B/%.o,$(sort $(wildcard tests/support/*.cpp)))
+BENCH_SRC := $(sort $(wildcard perftests/bench/*.cpp))
+BENCH_BIN := $(BENCH_SRC:perftests/bench/%.cpp=$B/bench/%)
+FUZZ_SRC  := $(sort $(wildcard tests/fuzz/*_fuzz.cpp))
+FUZZ_BIN  := $(FUZZ_SRC:tests/fuzz/%.cpp=$B/fuzz/%)
+MAN       := $(wildcard man/*.1 man/*.3 man/*.7)
+HEADERS   := $(wildcard include/eflops/*.h)
+
+LIB  := $B/libeflops.so.$(VERSION)
+AR_LIB := $B/libeflops.a
+
+.PHONY: all lib programs tests benches fuzzers help
+all: lib programs
+lib: $(LIB) $B/libeflops.so $B/libeflops.so.$(SOVER) $(AR_LIB)
+programs: $(BIN)
+tests: $(TEST_BIN)
+benches: $(BENCH_BIN)
+fuzzers: $(FUZZ_BIN)
+
+help:
+	@echo 'all demo check bench compare install uninstall clean    (see README.md, CONTRIBUTING.md)'
+
+$(LIB): $(LIB_OBJ) include/libeflops.map
+	$(call Q,LD)$(CXX) -shared -Wl,-soname,libeflops.so.$(SOVER) $(if $(SAN),,-Wl,-z,defs) \
+	  -Wl,--version-script=include/libeflops.map $(ALL_LDFLAGS) -o $@ $(LIB_OBJ) $(LIBS)
+$B/libeflops.so $B/libeflops.so.$(SOVER): $(LIB)
+	@ln -sf $(notdir $(LIB)) $@
+# For tests only: they look inside, and the shared library hides what is not promised.
+$(AR_LIB): $(LIB_OBJ)
+	$(call Q,AR)rm -f $@ && $(AR) rcs $@ $^
+
+$B/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(call Q,CXX)$(CXX) $(ALL_CXXFLAGS) -MMD -MP -c -o $@ $<
+
+RPATH = -Wl,-rpath,'$$ORIGIN/..'
+$B/bin/%: $B/perftests/%.o $(COMMON_OBJ) $B/libeflops.so $B/libeflops.so.$(SOVER)
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) $(RPATH) -o $@ $< $(COMMON_OBJ) -L$B -leflops -lfmt
+$B/bin/%: $B/tools/%.o $(COMMON_OBJ) $B/libeflops.so $B/libeflops.so.$(SOVER)
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) $(RPATH) -o $@ $< $(COMMON_OBJ) -L$B -leflops -lfmt
+
+$B/tests/%: $B/tests/%.o $(SUPPORT_OBJ) $(AR_LIB)
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJ) $(AR_LIB) $(LIBS) -lgtest -lgtest_main
+$B/bench/%: $B/perftests/bench/%.o $(AR_LIB)
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) -o $@ $< $(AR_LIB) $(LIBS) -lbenchmark
+$B/fuzz/%: $B/tests/fuzz/%.o $(AR_LIB)
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CXX) -pthread -fsanitize=fuzzer,address,undefined $(LDFLAGS) -o $@ $< $(AR_LIB) $(LIBS)
+
+.SECONDARY:
+-include $(shell find build -name '*.d' 2>/dev/null)
+
+# ---------------------------------------------------------------- what is done with it
+include tools/targets.mk
+
+.PHONY: clean
+clean:
+	rm -rf build

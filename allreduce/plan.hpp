@@ -1,0 +1,87 @@
+// plan: one rank's part of a schedule. It is data: the engine runs it on bytes, the proof runs it
+// on sets of contributions, the cost model prices it. There is no second description of an
+// algorithm anywhere.
+//
+// The vector is cut into `nblocks` blocks. A rank has three buffers: `in` (the caller's send
+// buffer, read only), `out` (the caller's receive buffer) and `tmp` (scratch). in and tmp span all
+// blocks; out does too, except that
+//   reduce_scatter: out holds only block `rank`;    allgather: in holds only block `rank`.
+// In place, in and out are the same memory (there, the same block addresses).
+//
+// Moves are listed in the order of their rounds. Meaning, for the engine and the proof alike:
+//   - Per pair of ranks and direction, messages meet in order: the i-th send of a to b is the i-th
+//   receive of b from a, and
+//     both name the same blocks.
+//   - Two moves of one rank that touch the same block of the same buffer, at least one of them
+//   writing, happen in list
+//     order, block by block (a send reads; a borrowed send has read when the peer has consumed it).
+//     All else may overlap. So a later round starts on the first chunks while an earlier one still
+//     works on the last: pipelining needs no word in the plan.
+#pragma once
+
+#include <eflops/allreduce.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace ef {
+
+using rank_t = int32_t;
+
+enum class buffer : uint8_t { in, out, tmp };
+
+enum class move_kind : uint8_t {
+    send,         // src -> peer
+    recv,         // dst = message
+    recv_reduce,  // dst = src (+) message, or message (+) src if message_first
+    copy,         // dst = src            (local)
+    reduce,       // dst = dst (+) src    (local)
+};
+
+struct block_range {
+    uint32_t first = 0;
+    uint32_t count = 0;
+    uint32_t end() const noexcept { return first + count; }
+};
+
+struct move {
+    move_kind kind = move_kind::send;
+    buffer dst = buffer::out;
+    buffer src = buffer::in;
+    bool message_first = false;
+    bool last = false;  // recv_reduce, reduce: the value is complete after this one (an average is
+                        // scaled here)
+    rank_t peer = -1;   // -1: local
+    uint32_t round = 0;
+    block_range what;
+};
+
+struct plan {
+    ef_collective_t coll = EF_ALLREDUCE;
+    rank_t rank = 0;
+    rank_t nranks = 1;
+    uint32_t nblocks = 1;
+    uint32_t rounds = 0;
+    bool eager = false;  // every send is copied when posted: small messages, and plans that need
+                         // buffering to be free of deadlock
+    std::vector<move> moves;
+};
+
+struct plan_request {
+    ef_collective_t coll = EF_ALLREDUCE;  // a barrier is an allreduce of one byte
+    rank_t rank = 0;
+    rank_t nranks = 1;
+    rank_t root = 0;  // broadcast
+    bool in_place = false;
+    std::span<const int> host_of;  // by rank: index of its host, 0 .. hosts-1; empty: all on one
+};
+
+/// First element of block b when `count` elements are cut into `nblocks`: blocks differ by at most
+/// one unit of 64 bytes (of one element below 64 bytes per block), so that vector loads stay
+/// aligned. b == nblocks gives count. reduce_scatter and allgather have nblocks a multiple of
+/// nranks and cut each rank's block on its own.
+size_t block_begin(const plan& p, size_t count, size_t element_bytes, uint32_t b) noexcept;
+
+}  // namespace ef
