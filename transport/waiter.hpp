@@ -24,6 +24,12 @@ struct alignas(64) doorbell {
 };
 static_assert(sizeof(doorbell) == 64);
 
+/// Called by a peer after it has published something for the owner of `d`. True: the owner sleeps
+/// in epoll, so the caller must also send a byte through the socket that they share. Costs one
+/// fence and one load when the owner is awake.
+bool ring_bell(doorbell& d) noexcept;
+bool ring_sleeper(doorbell& d) noexcept;  // its slow part
+
 class waiter {
 public:
     static result<waiter> create();
