@@ -1,0 +1,27 @@
+// algorithm: the registry of all schedules. A builder turns a request into one rank's plan, in time
+// and memory of that rank's own moves. Builders see nothing but the plan: what an algorithm costs
+// is in cost/, whether it is right is in plan_check.
+#pragma once
+
+#include "allreduce/plan.hpp"
+
+#include <span>
+#include <string_view>
+
+namespace ef {
+
+struct algorithm {
+    std::string_view name;     // "ring", "hierarchical:ring"
+    std::string_view summary;  // one line for --help and --explain
+    // Does it serve this collective on these ranks? The answer is the same on every rank.
+    bool (*accepts)(const plan_request&) noexcept;
+    plan (*build)(const plan_request&);  // only if accepts()
+};
+
+/// All algorithms; the order breaks ties between equal prices.
+std::span<const algorithm> algorithms() noexcept;
+
+/// By name; "hierarchical" alone is its first variant. Null if there is none.
+const algorithm* find_algorithm(std::string_view name) noexcept;
+
+}  // namespace ef

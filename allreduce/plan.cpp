@@ -1,0 +1,27 @@
+#include "allreduce/plan.hpp"
+
+#include <algorithm>
+
+namespace ef {
+
+namespace {
+
+/// Where block b begins when `count` elements are cut into n blocks.
+size_t cut(size_t count, size_t element_bytes, uint32_t n, uint32_t b) noexcept {
+    const size_t unit = count / n * element_bytes >= 64 ? 64 / element_bytes : 1;
+    const size_t units = (count + unit - 1) / unit;  // the last may be short
+    const size_t begin = units / n * b + units % n * b / n;
+    return std::min(count, begin * unit);
+}
+
+}  // namespace
+
+size_t block_begin(const plan& p, size_t count, size_t element_bytes, uint32_t b) noexcept {
+    if (p.coll != EF_REDUCE_SCATTER && p.coll != EF_ALLGATHER)
+        return cut(count, element_bytes, p.nblocks, b);
+    const uint32_t each = p.nblocks / uint32_t(p.nranks);
+    const size_t share = count / size_t(p.nranks);
+    return b / each * share + cut(share, element_bytes, each, b % each);
+}
+
+}  // namespace ef
