@@ -20,9 +20,6 @@ using namespace shm;
 // Below this a copy through the ring is cheaper than the credit that a borrowed message must wait
 // for.
 constexpr size_t least_borrowed = 4096;
-// A connected channel looks at its socket this often (in calls of progress()): a system call each
-// time.
-constexpr uint32_t calls_per_look = 64;
 
 class shm_channel final : public channel {
 public:
@@ -46,6 +43,7 @@ public:
     size_t fetch(std::byte* dst) noexcept override;
     void release() noexcept override;
     bool progress() noexcept override;
+    void attend() noexcept override;
     const status& error() const noexcept override { return error_; }
     size_t max_message() const noexcept override { return shm::max_message; }
     size_t max_copy() const noexcept override { return shm::max_message; }
@@ -73,7 +71,6 @@ private:
     uint64_t ring_head_ = 0;      // bytes ever placed in the data ring, padding included
     uint64_t ring_tail_ = 0;      // bytes of it known to be free again
     uint64_t received_ = 0;       // messages released by us
-    uint32_t looks_ = 0;
     uint32_t ring_use_[slots] = {};  // bytes of the data ring held by message n, at n % slots
     memory::segment known_;          // last answer of memory::span_of ...
     uint64_t known_at_ = 0;          // ... and the generation it holds for
@@ -271,12 +268,15 @@ void shm_channel::release() noexcept {
 // ---------------------------------------------------------------- life
 
 bool shm_channel::progress() noexcept {
-    if (peer_bell_ && ++looks_ % calls_per_look) return false;
-    if (!error_.ok()) return false;
-    const bool was_connected = peer_bell_ != nullptr;
+    if (peer_bell_ || !error_.ok()) return false;
+    look_at_socket();
+    return peer_bell_ != nullptr;
+}
+
+void shm_channel::attend() noexcept {
+    if (!error_.ok()) return;
     look_at_socket();
     if (peer_bell_ && retired_at_ != memory::generation()) retire_freed();
-    return was_connected != (peer_bell_ != nullptr);
 }
 
 void shm_channel::look_at_socket() noexcept {

@@ -1,0 +1,96 @@
+#include "allreduce/links.hpp"
+
+#include "transport/base/log.hpp"
+#include "transport/shm/channel.hpp"
+#include "transport/tcp/channel.hpp"
+
+#include <algorithm>
+
+namespace ef {
+namespace {
+
+// More than one connection lets several cores of the kernel work on one peer's stream, and several paths of a fabric
+// carry it. One machine's loopback gains nothing from it.
+constexpr uint16_t connections_between_hosts = 2;
+
+}  // namespace
+
+links::links(group& g, waiter& w, const config& c)
+    : group_(g), waiter_(w), single_copy_(c.shm_single_copy), connections_(uint16_t(c.tcp_connections)) {
+    const size_t n = size_t(g.nranks());
+    for (table& t : table_) {
+        t.ready.resize(n);
+        t.owned.resize(n);
+        t.wanted.resize(n);
+        t.arriving.resize(n);
+    }
+}
+
+void links::want(rank_t peer, traffic t) {
+    table& all = table_[size_t(t)];
+    if (peer == group_.rank() || all.wanted[size_t(peer)]) return;
+    all.wanted[size_t(peer)] = true;
+    ++missing_;
+    const bool same_host = group_.info(peer).host_id == group_.info(group_.rank()).host_id;
+    const uint16_t automatic = same_host ? 1 : connections_between_hosts;
+    group_.want(peer, uint16_t(t), group_.local(peer) ? 1 : connections_ ? connections_ : automatic);
+}
+
+result<bool> links::progress() {
+    bool any = false;
+    link l;
+    while (group_.next(l)) {
+        if (l.lane > uint16_t(traffic::point_to_point)) continue;  // of a newer version: closed
+        table& t = table_[l.lane];
+        const size_t peer = size_t(l.peer);
+        std::vector<link>& have = t.arriving[peer];
+        const size_t needed = l.count;
+        have.push_back(std::move(l));
+        if (have.size() < needed) continue;
+        if (t.wanted[peer]) --missing_;
+        t.wanted[peer] = true;
+        std::sort(have.begin(), have.end(), [](const link& a, const link& b) { return a.index < b.index; });
+        result<std::unique_ptr<channel>> c = make(std::move(have));
+        have.clear();
+        if (!c.ok()) return c.why();
+        t.owned[peer] = std::move(*c);
+        t.ready[peer] = t.owned[peer].get();
+        any = true;
+    }
+    return any;
+}
+
+result<std::unique_ptr<channel>> links::make(std::vector<link> sockets) {
+    const rank_t peer = sockets.front().peer;
+    log(EF_LOG_DEBUG, "links: rank {} reaches {} through {}", group_.rank(), group_.name(peer).text(), medium(peer));
+    if (sockets.front().local)
+        return make_shm_channel(group_.name(peer), std::move(sockets.front().socket), group_.rank() < peer,
+                                single_copy_, waiter_);
+    std::vector<fd> fds;
+    for (link& l : sockets) fds.push_back(std::move(l.socket));
+    return make_tcp_channel(group_.name(peer), std::move(fds), medium(peer), waiter_);
+}
+
+status links::attend() {
+    status first;
+    for (table& t : table_) {
+        for (size_t peer = 0; peer < t.ready.size(); ++peer) {
+            channel* c = t.ready[peer];
+            if (!c) continue;
+            c->progress();
+            c->attend();
+            if (c->error().ok()) continue;
+            group_.suspect(rank_t(peer), c->error());
+            if (first.ok()) first = c->error();
+        }
+    }
+    return first;
+}
+
+std::string links::medium(rank_t peer) const {
+    if (peer == group_.rank()) return "self";
+    if (group_.local(peer)) return "shm";
+    return "tcp:" + group_.info(group_.rank()).interface_;
+}
+
+}  // namespace ef
