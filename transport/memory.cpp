@@ -79,7 +79,8 @@ static result<void*> allocate(size_t bytes) {
     madvise(p, rounded, MADV_HUGEPAGE);  // advice: without it everything works, more slowly
 
     std::lock_guard hold(lock);
-    allocations.emplace(map.data(), allocation{next_id++, std::move(file), std::move(map)});
+    const std::byte* const begin = map.data();
+    allocations.emplace(begin, allocation{next_id++, std::move(file), std::move(map)});
     current.fetch_add(1, std::memory_order_release);
     return p;
 }
