@@ -17,11 +17,16 @@ constexpr size_t programs_kept = 256;
 
 const char* collective_name(ef_collective_t c) noexcept {
     switch (c) {
-    case EF_ALLREDUCE: return "allreduce";
-    case EF_REDUCE_SCATTER: return "reduce_scatter";
-    case EF_ALLGATHER: return "allgather";
-    case EF_BROADCAST: return "broadcast";
-    case EF_BARRIER: return "barrier";
+    case EF_ALLREDUCE:
+        return "allreduce";
+    case EF_REDUCE_SCATTER:
+        return "reduce_scatter";
+    case EF_ALLGATHER:
+        return "allgather";
+    case EF_BROADCAST:
+        return "broadcast";
+    case EF_BARRIER:
+        return "barrier";
     }
     return "?";
 }
@@ -54,16 +59,18 @@ status apply(const ef_comm_options* opt, config& c) {
     };
     for (const auto& [name, value] : given)
         if (status s = set(name, value); !s.ok()) return s;
-    if (o.chunk_bytes)
-        return set("EFLOPS_CHUNK_BYTES", std::to_string(o.chunk_bytes).c_str());
+    if (o.chunk_bytes) return set("EFLOPS_CHUNK_BYTES", std::to_string(o.chunk_bytes).c_str());
     return {};
 }
 
 int listener_of(const ef_comm_options* opt) {
-    return opt && opt->size >= offsetof(ef_comm_options, listen_fd) + sizeof(int32_t) ? opt->listen_fd : 0;
+    return opt && opt->size >= offsetof(ef_comm_options, listen_fd) + sizeof(int32_t)
+               ? opt->listen_fd
+               : 0;
 }
 
-// More ranks of this communicator on this host than cores: spinning would keep the others from running.
+// More ranks of this communicator on this host than cores: spinning would keep the others from
+// running.
 bool too_many_for_cores(const group& g) {
     int here = 0;
     const peer_info& me = g.info(g.rank());
@@ -95,14 +102,16 @@ std::string call_site::text() const {
 
 // ---------------------------------------------------------------- life
 
-comm::comm(config c, std::unique_ptr<group> g, std::unique_ptr<waiter> w, std::shared_ptr<selection> s)
+comm::comm(config c, std::unique_ptr<group> g, std::unique_ptr<waiter> w,
+           std::shared_ptr<selection> s)
     : config_(std::move(c)),
       waiter_(std::move(w)),
       group_(std::move(g)),
       links_(std::make_unique<links>(*group_, *waiter_, config_)),
       selection_(std::move(s)),
       exec_(std::make_unique<exec>(links_->channels(traffic::collectives))),
-      p2p_(std::make_unique<p2p>(group_->rank(), group_->nranks(), links_->channels(traffic::point_to_point))),
+      p2p_(std::make_unique<p2p>(group_->rank(), group_->nranks(),
+                                 links_->channels(traffic::point_to_point))),
       oversubscribed_(too_many_for_cores(*group_)),
       made_in_(fork_generation()) {
     static std::atomic<unsigned> made{0};
@@ -125,7 +134,8 @@ result<std::unique_ptr<comm>> comm::create(int rank, int nranks, const ef_comm_o
     if (!g.ok()) return g.why();
     result<std::shared_ptr<selection>> s = selection::create(**g, *c);
     if (!s.ok()) return s.why();
-    return std::unique_ptr<comm>(new comm(std::move(*c), std::move(*g), std::move(owned), std::move(*s)));
+    return std::unique_ptr<comm>(
+        new comm(std::move(*c), std::move(*g), std::move(owned), std::move(*s)));
 }
 
 result<std::unique_ptr<comm>> comm::split(int color, int key) {
@@ -144,7 +154,8 @@ result<std::unique_ptr<comm>> comm::split(int color, int key) {
 
 status comm::prior_failure() const {
     if (fork_generation() != made_in_)
-        return status(EF_INVALID, "this communicator belongs to the process that this one was forked from");
+        return status(EF_INVALID,
+                      "this communicator belongs to the process that this one was forked from");
     if (!failed_.load(std::memory_order_acquire)) return {};
     return failure_;  // written once, before failed_
 }
@@ -152,9 +163,11 @@ status comm::prior_failure() const {
 // ---------------------------------------------------------------- starting
 
 status comm::check(const collective_call& c, bool& in_place) const {
-    if (!ef_type_size(c.type)) return status(EF_INVALID, fmt::format("type {} is none of ef_type_t", int(c.type)));
+    if (!ef_type_size(c.type))
+        return status(EF_INVALID, fmt::format("type {} is none of ef_type_t", int(c.type)));
     const bool reduces = c.coll == EF_ALLREDUCE || c.coll == EF_REDUCE_SCATTER;
-    if (reduces && !find_reduce(c.type, c.op)) return status(EF_INVALID, fmt::format("op {} is none of ef_op_t", int(c.op)));
+    if (reduces && !find_reduce(c.type, c.op))
+        return status(EF_INVALID, fmt::format("op {} is none of ef_op_t", int(c.op)));
     if (c.coll == EF_BROADCAST && (c.root < 0 || c.root >= nranks()))
         return status(EF_INVALID, fmt::format("root {} of {} ranks", c.root, nranks()));
     in_place = false;
@@ -164,8 +177,10 @@ status comm::check(const collective_call& c, bool& in_place) const {
         return status(EF_INVALID, fmt::format("count {} is more than memory can hold", c.count));
     const bool reads = c.coll != EF_BROADCAST || c.root == rank();
     if (!c.out || (reads && !c.in)) return status(EF_INVALID, "a buffer is NULL");
-    if (reinterpret_cast<uintptr_t>(c.out) % each || (reads && reinterpret_cast<uintptr_t>(c.in) % each))
-        return status(EF_INVALID, fmt::format("a buffer is not aligned to its type ({} bytes)", each));
+    if (reinterpret_cast<uintptr_t>(c.out) % each ||
+        (reads && reinterpret_cast<uintptr_t>(c.in) % each))
+        return status(EF_INVALID,
+                      fmt::format("a buffer is not aligned to its type ({} bytes)", each));
     const size_t in_bytes = c.count * each * (c.coll == EF_REDUCE_SCATTER ? n : 1);
     const size_t out_bytes = c.count * each * (c.coll == EF_ALLGATHER ? n : 1);
     const size_t own = c.count * each * size_t(rank());
@@ -182,8 +197,8 @@ status comm::check(const collective_call& c, bool& in_place) const {
 
 result<const comm::cached_program*> comm::program_for(const collective_call& c, bool in_place) {
     const auto same = [&](const cached_program& p) {
-        return p.like.coll == c.coll && p.like.count == c.count && p.like.type == c.type && p.like.op == c.op &&
-               p.like.root == c.root && p.in_place == in_place;
+        return p.like.coll == c.coll && p.like.count == c.count && p.like.type == c.type &&
+               p.like.op == c.op && p.like.root == c.root && p.in_place == in_place;
     };
     if (last_program_ && same(*last_program_)) return last_program_;
     for (const auto& p : programs_)
@@ -198,11 +213,13 @@ result<const comm::cached_program*> comm::program_for(const collective_call& c, 
     result<selection::choice> chosen = selection_->choose(c.coll, c.root, whole * each);
     if (!chosen.ok()) return chosen.why();
     made->chosen = *chosen;
-    made->prog = compile(selection_->build(*chosen, c.coll, c.root, in_place), whole, each, in_place);
-    made->hash = hash_words({uint64_t(c.coll), c.count, uint64_t(c.type), uint64_t(c.op), uint64_t(c.root),
-                             made->chosen.chunk_bytes},
+    made->prog = compile(selection_->build(*chosen, c.coll, c.root, in_place), whole, each,
+                         in_place, chosen->chunk_bytes);
+    made->hash = hash_words({uint64_t(c.coll), c.count, uint64_t(c.type), uint64_t(c.op),
+                             uint64_t(c.root), made->chosen.chunk_bytes},
                             made->chosen.name);
-    if (programs_.size() >= programs_kept && !current_ && queue_.empty()) programs_.clear();  // none is in use
+    if (programs_.size() >= programs_kept && !current_ && queue_.empty())
+        programs_.clear();  // none is in use
     for (const lane& l : made->prog.lanes) links_->want(l.peer, traffic::collectives);
     programs_.push_back(std::move(made));
     return last_program_ = programs_.back().get();
@@ -238,14 +255,14 @@ result<request*> comm::start(const collective_call& c) {
         return r;
     }
     collective_call planned = c;
-    if (c.coll == EF_BARRIER) planned.coll = EF_ALLREDUCE;  // of one byte: see ef_ibarrier
+    if (c.coll == EF_BARRIER) planned.coll = EF_ALLREDUCE;  // of one byte
     result<const cached_program*> p = program_for(planned, in_place);
     if (!p.ok()) {
         give_back(r);
         return p.why().in(collective_name(c.coll));
     }
     const bool reduces = planned.coll == EF_ALLREDUCE || planned.coll == EF_REDUCE_SCATTER;
-    r->site.algorithm = (*p)->chosen.name.c_str();
+    r->site.algorithm = (*p)->chosen.algo->name.data();
     r->call.prog = &(*p)->prog;
     r->call.in = static_cast<const std::byte*>(c.in);
     r->call.out = static_cast<std::byte*>(c.out);
@@ -262,10 +279,15 @@ result<request*> comm::start(const collective_call& c) {
     return r;
 }
 
+result<request*> comm::start_barrier() {
+    return start({EF_BARRIER, barrier_in_, barrier_out_, 1, EF_UINT8, EF_MAX, 0});
+}
+
 result<request*> comm::start_p2p(bool sending, void* buf, size_t count, ef_type_t type, int peer) {
     const char* what = sending ? "send" : "recv";
     if (status s = prior_failure(); !s.ok()) return s.in(what);
-    if (!ef_type_size(type)) return status(EF_INVALID, fmt::format("{}: type {} is none of ef_type_t", what, int(type)));
+    if (!ef_type_size(type))
+        return status(EF_INVALID, fmt::format("{}: type {} is none of ef_type_t", what, int(type)));
     if (peer < 0 || peer >= nranks())
         return status(EF_INVALID, fmt::format("{}: rank {} of {}", what, peer, nranks()));
     if (count && !buf) return status(EF_INVALID, fmt::format("{}: the buffer is NULL", what));
@@ -319,7 +341,8 @@ status comm::finish() {
 }
 
 void comm::abort() noexcept {
-    // The thread that holds the lock may be asleep or spinning in wait(): it does the rest within a tick.
+    // The thread that holds the lock may be asleep or spinning in wait(): it does the rest within a
+    // tick.
     abort_asked_.store(true, std::memory_order_release);
     if (lock_.try_lock()) {
         tick();

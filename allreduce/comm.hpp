@@ -1,9 +1,11 @@
-// comm: a communicator. It puts together what the other files do: the group (who is there), links (channels), selection
-// (which plan), programs (plans bound to a size), exec and p2p (running them).
+// comm: a communicator. It puts together what the other files do: the group (who is there), links
+// (channels), selection (which plan), programs (plans bound to a size), exec and p2p (running
+// them).
 //
-// Collectives run one after the other, in the order in which they were started, which is the same on all ranks; so the
-// messages of a channel need no matching. Whoever waits makes the progress: there is no thread. A thread that waits on
-// one communicator also moves the others of the process now and then, so that ranks may wait in any order.
+// Collectives run one after the other, in the order in which they were started, which is the same
+// on all ranks; so the messages of a channel need no matching. Whoever waits makes the progress:
+// there is no thread. A thread that waits on one communicator also moves the others of the process
+// now and then, so that ranks may wait in any order.
 //
 // Lock order: comm::lock_, then nothing. progress_others() only tries.
 #pragma once
@@ -46,6 +48,7 @@ public:
         int root;
     };
     result<request*> start(const collective_call& c);
+    result<request*> start_barrier();
     result<request*> start_p2p(bool sending, void* buf, size_t count, ef_type_t type, int peer);
 
     /// Until `r` is finished; frees it.
@@ -65,7 +68,8 @@ private:
         program prog;
         uint32_t hash;
     };
-    comm(config c, std::unique_ptr<group> g, std::unique_ptr<waiter> w, std::shared_ptr<selection> s);
+    comm(config c, std::unique_ptr<group> g, std::unique_ptr<waiter> w,
+         std::shared_ptr<selection> s);
 
     // comm.cpp
     status check(const collective_call& c, bool& in_place) const;
@@ -106,23 +110,26 @@ private:
     request_queue queue_;         // collectives that wait for their turn
     std::vector<request*> finished_;
     uint64_t next_number_ = 0, next_p2p_ = 0;
-    status failure_;                  // written once, before failed_ is set
+    status failure_;  // written once, before failed_ is set
     std::atomic<bool> failed_{false};
-    bool asleep_ = false;             // a thread sleeps on waiter_
-    bool connecting_ = true;          // sockets or channels are coming up: tick more often
+    bool asleep_ = false;     // a thread sleeps on waiter_
+    bool connecting_ = true;  // sockets or channels are coming up: tick more often
     bool moved_since_tick_ = true;
-    bool oversubscribed_ = false;     // more ranks on this host than cores
+    bool oversubscribed_ = false;  // more ranks on this host than cores
     uint64_t ticked_at_ns_ = 0;
-    uint64_t moved_at_ns_ = 0;        // last tick before which something had moved
-    uint64_t quiet_since_ns_ = 0;     // of the waiting thread: since when, and for how long nothing has moved
+    uint64_t moved_at_ns_ = 0;  // last tick before which something had moved
+    uint64_t quiet_since_ns_ =
+        0;  // of the waiting thread: since when, and for how long nothing has moved
     uint64_t quiet_ns_ = 0;
-    unsigned made_in_ = 0;            // fork generation
+    unsigned made_in_ = 0;  // fork generation
 
     std::vector<std::unique_ptr<cached_program>> programs_;
     const cached_program* last_program_ = nullptr;
     std::vector<std::unique_ptr<request>> requests_;
     request_queue pool_;
     std::string id_;
+    std::byte barrier_in_[1] = {},
+              barrier_out_[1] = {};  // what a barrier moves; nobody looks at it
 };
 
 }  // namespace ef

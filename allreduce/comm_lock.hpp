@@ -1,5 +1,6 @@
-// comm_lock: the lock of a communicator as its waiters use it. A thread that waits spins with the lock held, because
-// taking it again in every turn would cost more than a turn; so it lets go whenever somebody else has asked.
+// comm_lock: the lock of a communicator as its waiters use it. A thread that waits spins with the
+// lock held, because taking it again in every turn would cost more than a turn; so it lets go
+// whenever somebody else has asked.
 //
 // Also the list of the process's communicators, through which a waiting thread moves the others.
 #pragma once
@@ -11,7 +12,9 @@ namespace ef {
 
 class comm_lock {
 public:
-    comm_lock(std::mutex& m, std::atomic<int>& contenders) : mutex_(m), contenders_(contenders) { lock(); }
+    comm_lock(std::mutex& m, std::atomic<int>& contenders) : mutex_(m), contenders_(contenders) {
+        lock();
+    }
     ~comm_lock() { mutex_.unlock(); }
     comm_lock(const comm_lock&) = delete;
 

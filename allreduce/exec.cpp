@@ -113,28 +113,28 @@ bool exec::advance_send(lane_state& l, const lane& q) noexcept {
     return moved;
 }
 
+// One message at a time: what it completes is sent on before the next one takes its place in the
+// cache.
 bool exec::advance_receive(lane_state& l, const lane& q) noexcept {
-    bool moved = false;
     message m;
-    while (l.receive_at < q.receives.size() && l.link->peek(m)) {
-        const uint32_t index = q.receives[l.receive_at];
-        const step& s = call_.prog->steps[index];
-        step_state& st = states_[index];
-        if (m.tag != call_.tag || m.bytes > s.bytes - st.done || m.bytes == 0 ||
-            m.bytes > call_.chunk_bytes || m.bytes % call_.element_bytes) {
-            refuse(q, s, st, m);
-            return moved;
-        }
-        if (s.dependencies && allowed(s, st.done, m.bytes) < m.bytes) return moved;
-        if (!consume(l, s, st, m)) return moved;
-        moved = true;
-        l.link->release();
-        st.done += m.bytes;
-        if (st.done < s.bytes) continue;
+    if (!l.link->peek(m)) return false;
+    const uint32_t index = q.receives[l.receive_at];
+    const step& s = call_.prog->steps[index];
+    step_state& st = states_[index];
+    if (m.tag != call_.tag || m.bytes > s.bytes - st.done || m.bytes == 0 ||
+        m.bytes > call_.chunk_bytes || m.bytes % call_.element_bytes) {
+        refuse(q, s, st, m);
+        return false;
+    }
+    if (s.dependencies && allowed(s, st.done, m.bytes) < m.bytes) return false;
+    if (!consume(l, s, st, m)) return false;
+    l.link->release();
+    st.done += m.bytes;
+    if (st.done == s.bytes) {
         ++l.receive_at;
         --remaining_;
     }
-    return moved;
+    return true;
 }
 
 // The message at the head into its place. False: not all of it has come.

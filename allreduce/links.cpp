@@ -9,14 +9,17 @@
 namespace ef {
 namespace {
 
-// More than one connection lets several cores of the kernel work on one peer's stream, and several paths of a fabric
-// carry it. One machine's loopback gains nothing from it.
+// More than one connection lets several cores of the kernel work on one peer's stream, and several
+// paths of a fabric carry it. One machine's loopback gains nothing from it.
 constexpr uint16_t connections_between_hosts = 2;
 
 }  // namespace
 
 links::links(group& g, waiter& w, const config& c)
-    : group_(g), waiter_(w), single_copy_(c.shm_single_copy), connections_(uint16_t(c.tcp_connections)) {
+    : group_(g),
+      waiter_(w),
+      single_copy_(c.shm_single_copy),
+      connections_(uint16_t(c.tcp_connections)) {
     const size_t n = size_t(g.nranks());
     for (table& t : table_) {
         t.ready.resize(n);
@@ -33,7 +36,10 @@ void links::want(rank_t peer, traffic t) {
     ++missing_;
     const bool same_host = group_.info(peer).host_id == group_.info(group_.rank()).host_id;
     const uint16_t automatic = same_host ? 1 : connections_between_hosts;
-    group_.want(peer, uint16_t(t), group_.local(peer) ? 1 : connections_ ? connections_ : automatic);
+    group_.want(peer, uint16_t(t),
+                group_.local(peer) ? 1
+                : connections_     ? connections_
+                                   : automatic);
 }
 
 result<bool> links::progress() {
@@ -49,7 +55,8 @@ result<bool> links::progress() {
         if (have.size() < needed) continue;
         if (t.wanted[peer]) --missing_;
         t.wanted[peer] = true;
-        std::sort(have.begin(), have.end(), [](const link& a, const link& b) { return a.index < b.index; });
+        std::sort(have.begin(), have.end(),
+                  [](const link& a, const link& b) { return a.index < b.index; });
         result<std::unique_ptr<channel>> c = make(std::move(have));
         have.clear();
         if (!c.ok()) return c.why();
@@ -62,10 +69,11 @@ result<bool> links::progress() {
 
 result<std::unique_ptr<channel>> links::make(std::vector<link> sockets) {
     const rank_t peer = sockets.front().peer;
-    log(EF_LOG_DEBUG, "links: rank {} reaches {} through {}", group_.rank(), group_.name(peer).text(), medium(peer));
+    log(EF_LOG_DEBUG, "links: rank {} reaches {} through {}", group_.rank(),
+        group_.name(peer).text(), medium(peer));
     if (sockets.front().local)
-        return make_shm_channel(group_.name(peer), std::move(sockets.front().socket), group_.rank() < peer,
-                                single_copy_, waiter_);
+        return make_shm_channel(group_.name(peer), std::move(sockets.front().socket),
+                                group_.rank() < peer, single_copy_, waiter_);
     std::vector<fd> fds;
     for (link& l : sockets) fds.push_back(std::move(l.socket));
     return make_tcp_channel(group_.name(peer), std::move(fds), medium(peer), waiter_);

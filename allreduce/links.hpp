@@ -1,5 +1,6 @@
-// links: the channels of one communicator. A channel is made when a plan or a call first needs its peer, without
-// blocking: the group brings authenticated sockets, this turns them into shm or tcp channels.
+// links: the channels of one communicator. A channel is made when a plan or a call first needs its
+// peer, without blocking: the group brings authenticated sockets, this turns them into shm or tcp
+// channels.
 #pragma once
 
 #include "transport/bootstrap/group.hpp"
@@ -23,13 +24,15 @@ public:
     /// Ask for a channel to `peer`, unless there is one or it is on its way.
     void want(rank_t peer, traffic t);
 
-    /// Turn sockets that have come up into channels, and let those that are connecting go on. True if one was made.
+    /// Turn sockets that have come up into channels, and let those that are connecting go on. True
+    /// if one was made.
     result<bool> progress();
 
     /// Is a channel wanted that is not there yet?
     bool connecting() const noexcept { return missing_ > 0; }
 
-    /// Let every channel look at its socket, and tell the group of those that broke. The first error found, or OK.
+    /// Let every channel look at its socket, and tell the group of those that broke. The first
+    /// error found, or OK.
     status attend();
 
     /// "shm" or "tcp:eth0": how `peer` is or would be reached.

@@ -8,7 +8,8 @@
 namespace ef {
 namespace {
 
-// Long enough that a socket is kept busy by one system call, short enough for several connections to share a message.
+// Long enough that a socket is kept busy by one system call, short enough for several connections
+// to share a message.
 constexpr uint64_t chunk_bytes = 1 << 20;
 
 void finish(request_queue& q, std::vector<request*>& finished) {
@@ -77,8 +78,9 @@ bool p2p::advance_receive(rank_t peer, channel& c, peer_queue& q, std::vector<re
     while (c.peek(m)) {
         if (!fits(*r, m.tag, peer)) return moved;
         if (m.bytes > r->bytes - r->done) {
-            error_ = status(EF_MISMATCH, fmt::format("rank {}: a message of {} bytes where {} are left",
-                                                     peer, m.bytes, r->bytes - r->done));
+            error_ =
+                status(EF_MISMATCH, fmt::format("rank {}: a message of {} bytes where {} are left",
+                                                peer, m.bytes, r->bytes - r->done));
             return moved;
         }
         if (m.view) memcpy(r->buffer + r->done, m.view, m.bytes);
@@ -107,8 +109,9 @@ bool p2p::advance_self(peer_queue& q, std::vector<request*>& finished) {
 bool p2p::fits(const request& r, uint64_t announced, rank_t peer) noexcept {
     if (announced == r.bytes) return true;
     if (error_.ok())
-        error_ = status(EF_MISMATCH, fmt::format("rank {} sends {} bytes where {} bytes are to be received", peer,
-                                                 announced, r.bytes));
+        error_ = status(EF_MISMATCH,
+                        fmt::format("rank {} sends {} bytes where {} bytes are to be received",
+                                    peer, announced, r.bytes));
     return false;
 }
 

@@ -1,6 +1,6 @@
-// p2p: sends and receives between pairs of ranks, beside the collectives and on channels of their own. Per peer and direction
-// they are done in the order in which they were started. Every message carries the length of the whole, so that a receive
-// of another length is found at once.
+// p2p: sends and receives between pairs of ranks, beside the collectives and on channels of their
+// own. Per peer and direction they are done in the order in which they were started. Every message
+// carries the length of the whole, so that a receive of another length is found at once.
 #pragma once
 
 #include "allreduce/request.hpp"
@@ -16,7 +16,8 @@ public:
     p2p(rank_t rank, rank_t nranks, std::vector<channel*>& channels);
 
     void start(request* r);
-    /// Move what can move; requests that finish are marked and added to `finished`. True if anything moved.
+    /// Move what can move; requests that finish are marked and added to `finished`. True if
+    /// anything moved.
     bool advance(std::vector<request*>& finished);
     bool idle() const noexcept { return active_.empty(); }
 

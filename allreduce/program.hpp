@@ -12,6 +12,17 @@
 // p of its range when step y has finished the bytes below p + shift of its own. That is what
 // pipelines chunks through the rounds.
 //
+// A long vector is cut into segments of one chunk per block, and the plan is run for each. The
+// segments are merged so that the second half of one (on a ring: the allgather) comes just behind
+// the first half of the next:
+//
+//      s0 first | s1 first, s0 second | s2 first, s1 second | ...
+//
+// What a rank has reduced is then passed on while it is still in its cache; were the whole vector
+// reduced first, every byte would come from memory again. The order is by (segment, round), and a
+// send and its receive have both in common, so both ends merge alike and the merged plan is as free
+// of deadlock as one run of it.
+//
 // Offsets count from the beginning of the whole vector for all three buffers, so that in place is
 // equality of offsets.
 #pragma once
@@ -34,6 +45,7 @@ struct step {
     bool last;
     uint16_t lane;  // index into program::lanes; local steps: unused
     uint32_t round;
+    uint32_t segment;
     uint64_t at;     // offset of its range in both buffers
     uint64_t bytes;  // never 0
     uint32_t first_dependency, dependencies;
@@ -58,6 +70,8 @@ struct program {
 
 /// `count` elements in the whole vector: for reduce_scatter and allgather nranks times the call's
 /// count.
-program compile(const plan& p, size_t count, size_t element_bytes, bool in_place);
+/// `chunk_bytes`: a multiple of 64.
+program compile(const plan& p, size_t count, size_t element_bytes, bool in_place,
+                uint64_t chunk_bytes);
 
 }  // namespace ef

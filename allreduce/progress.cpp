@@ -1,12 +1,13 @@
 // How a communicator moves and how it waits.
 //
 //   poll()   one look at all queues; nothing but the transports' own system calls
-//   tick()   about once a millisecond while nothing moves: control messages, new channels, deaths, deadlines
-//   pause()  what a waiting thread does after a fruitless poll: spin, then yield, then sleep
+//   tick()   about once a millisecond while nothing moves: control messages, new channels, deaths,
+//   deadlines pause()  what a waiting thread does after a fruitless poll: spin, then yield, then
+//   sleep
 //
-// Spinning catches what comes within microseconds. Where ranks outnumber cores it would only keep the one that is waited for
-// from running, so there a fruitless poll yields at once. Sleeping costs a wake-up of tens of microseconds, which is
-// small against the time that has been waited by then.
+// Spinning catches what comes within microseconds. Where ranks outnumber cores it would only keep
+// the one that is waited for from running, so there a fruitless poll yields at once. Sleeping costs
+// a wake-up of tens of microseconds, which is small against the time that has been waited by then.
 #include "allreduce/comm.hpp"
 #include "allreduce/comm_lock.hpp"
 #include "transport/base/clock.hpp"
@@ -24,10 +25,10 @@ namespace {
 constexpr uint64_t spin_ns = 50'000;
 constexpr uint64_t yield_ns = 2'000'000;
 constexpr uint64_t tick_ns = 1'000'000;
-constexpr int sleep_ms = 100;           // longest sleep: the deadlines are looked at this often
+constexpr int sleep_ms = 100;             // longest sleep: the deadlines are looked at this often
 constexpr int sleep_among_others_ms = 1;  // while other communicators of the process have work
-// A gap between two ticks that is longer than any sleep means that nobody was waiting (the application computed, or the
-// process was stopped): it does not count as time without progress.
+// A gap between two ticks that is longer than any sleep means that nobody was waiting (the
+// application computed, or the process was stopped): it does not count as time without progress.
 constexpr uint64_t absence_ns = 5 * uint64_t(sleep_ms) * 1'000'000;
 // How long a broken channel may wait for the group to find out who died or left.
 constexpr uint64_t broken_grace_ns = 1'000'000'000;
@@ -169,14 +170,17 @@ void comm::tick() {
     if (idle()) return;
     if (!broken.ok() && now - moved_at_ns_ > broken_grace_ns) return fail(broken);
     if (now - moved_at_ns_ > uint64_t(config_.timeout_ms) * 1'000'000)
-        fail(status(EF_TIMEOUT, fmt::format("no progress for {} ms: {}", config_.timeout_ms, waiting_text())));
+        fail(status(EF_TIMEOUT,
+                    fmt::format("no progress for {} ms: {}", config_.timeout_ms, waiting_text())));
 }
 
 std::vector<flight_waiting> comm::waiting_for() const {
     std::vector<flight_waiting> list;
-    const auto add = [&](rank_t peer, traffic t, bool sending, uint32_t round, uint64_t done, uint64_t bytes) {
+    const auto add = [&](rank_t peer, traffic t, bool sending, uint32_t round, uint64_t done,
+                         uint64_t bytes) {
         const channel* c = const_cast<links&>(*links_).channels(t)[size_t(peer)];
-        list.push_back({peer, sending, round, done, bytes, c ? links_->medium(peer) : "no connection yet"});
+        list.push_back(
+            {peer, sending, round, done, bytes, c ? links_->medium(peer) : "no connection yet"});
     };
     if (current_)
         for (const exec::waiting& w : exec_->waiting_for())
@@ -193,8 +197,9 @@ std::string comm::waiting_text() const {
     for (const flight_waiting& w : waiting_for()) {
         if (shown++ == 4) return text + ", ...";
         const char* what = w.sending ? "take" : "send";
-        text += fmt::format("{}{} to {} ({} of {} bytes, round {}, {})", shown > 1 ? ", " : "waiting for ",
-                            group_->name(w.peer).text(), what, w.bytes_done, w.bytes, w.round, w.medium);
+        text += fmt::format("{}{} to {} ({} of {} bytes, round {}, {})",
+                            shown > 1 ? ", " : "waiting for ", group_->name(w.peer).text(), what,
+                            w.bytes_done, w.bytes, w.round, w.medium);
     }
     return text;
 }

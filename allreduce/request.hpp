@@ -1,5 +1,6 @@
-// request: one operation that a caller has started: a collective, which waits its turn in the communicator's queue, or a
-// send or receive, which waits in its peer's. Requests are pooled; a handle is a pointer to one.
+// request: one operation that a caller has started: a collective, which waits its turn in the
+// communicator's queue, or a send or receive, which waits in its peer's. Requests are pooled; a
+// handle is a pointer to one.
 #pragma once
 
 #include "allreduce/exec.hpp"

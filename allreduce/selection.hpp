@@ -1,0 +1,53 @@
+// selection: which plan a communicator runs. It joins what the group knows (who sits on which
+// host), what was measured (calibration) and what was forced (configuration) to the planner of
+// cost/.
+//
+// Every rank must come to the same choice, so all that it depends on is the same on all ranks: the
+// model is rank 0's, spread when the communicator is made, and nothing here looks at the rank, the
+// buffers or the clock.
+#pragma once
+
+#include "allreduce/algo/algorithm.hpp"
+#include "allreduce/cost/planner.hpp"
+#include "transport/bootstrap/group.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ef {
+
+class selection {
+public:
+    struct choice {
+        const algorithm* algo = nullptr;
+        std::string name;
+        uint64_t chunk_bytes = 0;
+    };
+
+    /// Collective over `g` (the model is exchanged). Errors: an unknown forced algorithm, with the
+    /// list of names.
+    static result<std::shared_ptr<selection>> create(group& g, const config& c);
+
+    /// For a vector of `bytes` (the whole one, as a plan counts it).
+    result<choice> choose(ef_collective_t coll, int root, uint64_t bytes) const;
+    plan build(const choice& c, ef_collective_t coll, int root, bool in_place) const;
+
+    /// The candidates with their predicted times and the reason for the one that was taken.
+    result<cost::decision> decide(ef_collective_t coll, int root, uint64_t bytes) const;
+
+    const cost::machine_model& model() const noexcept { return model_; }
+    /// Only between operations, and on all ranks alike.
+    void set_model(const cost::machine_model& m) noexcept { model_ = m; }
+
+private:
+    plan_request request(ef_collective_t coll, int root, bool in_place) const;
+
+    rank_t rank_ = 0, nranks_ = 1;
+    std::vector<int> host_of_;  // by rank; every rank its own where shm is not used
+    std::string forced_;        // empty: the planner's choice
+    uint64_t chunk_bytes_ = 0;  // 0: the planner's choice
+    cost::machine_model model_;
+};
+
+}  // namespace ef
