@@ -56,7 +56,7 @@ LIBS         = -lhwloc -lsodium -lhwy -lfmt -ldl
 Q = $(if $(V),,@printf '  %-5s %s\n' $(1) $(or $(2),$@);)
 
 # ---------------------------------------------------------------- what is built
-LIB_SRC   := $(sort $(shell find transport affinity allreduce -name '*.cpp'))
+LIB_SRC   := $(sort $(shell find $(wildcard transport affinity allreduce) -name '*.cpp'))
 LIB_OBJ   := $(LIB_SRC:%.cpp=$B/%.o)
 COMMON_SRC := $(sort $(wildcard perftests/common/*.cpp))
 COMMON_OBJ := $(COMMON_SRC:%.cpp=$B/%.o)
