@@ -115,7 +115,7 @@ install: all $(PC) $(PROGRAMS:%=$B/installed/%)
 	install -m 644 $(PC) $(D)$(LIBDIR)/pkgconfig/eflops.pc
 	install -m 644 $(HEADERS) $(D)$(INCLUDEDIR)/eflops/
 	tools/install-man $(D)$(MANDIR) $(MAN)
-	install -m 755 $(PROGRAMS:%=$B/installed/%) $(D)$(BINDIR)/
+	$(if $(PROGRAMS),install -m 755 $(PROGRAMS:%=$B/installed/%) $(D)$(BINDIR)/)
 	$(if $(DESTDIR),,-ldconfig)
 
 uninstall:
