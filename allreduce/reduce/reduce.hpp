@@ -1,6 +1,7 @@
 // Reduction kernels: element by element, vectorised for the machine that runs them (Highway's
 // run-time dispatch). float16 and bfloat16 are added in float32 and rounded to nearest even once
-// per call. Integers wrap.
+// per call. Integers wrap. Every NaN result is the same positive quiet NaN, whatever NaNs went in,
+// so that a op b and b op a are the same bits, on every instruction set.
 #pragma once
 
 #include <eflops/allreduce.h>
