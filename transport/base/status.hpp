@@ -56,6 +56,7 @@ public:
     T& operator*() noexcept { return *std::get_if<0>(&v_); }
     const T& operator*() const noexcept { return *std::get_if<0>(&v_); }
     T* operator->() noexcept { return std::get_if<0>(&v_); }
+    const T* operator->() const noexcept { return std::get_if<0>(&v_); }
     /// The reason, or success if there is a value.
     status why() const { return ok() ? status() : *std::get_if<1>(&v_); }
 
