@@ -28,7 +28,10 @@ struct launch {
     std::string
         root;     // "host:port" of rank 0; rank 0 with an empty root listens anywhere and publishes
     fd listener;  // rank 0: an already listening socket for root, if the caller had one
-    secret key{};  // derived from the job's key; all zero never occurs
+    uint32_t sequence = 0;  // which communicator of this launcher: two rendezvous at one port do
+                            // not mix
+    bool one_host = false;  // the launcher says that all ranks run on this host
+    secret key{};           // derived from the job's key; all zero never occurs
     // Launchers with a key-value store (PMIx, PMI): publish rank 0's "host:port", and get it. Null
     // otherwise.
     std::function<status(const std::string& value)> publish_root;

@@ -1,0 +1,54 @@
+// endpoint: one socket address (IPv4, IPv6 with its scope, or an abstract unix name), its text, and
+// the sockets made from it. All sockets are non-blocking and close-on-exec.
+#pragma once
+
+#include "transport/base/fd.hpp"
+#include "transport/base/status.hpp"
+
+#include <sys/socket.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ef {
+
+struct endpoint {
+    sockaddr_storage address{};
+    socklen_t bytes = 0;
+
+    int family() const noexcept { return address.ss_family; }
+    const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&address); }
+    sockaddr* get() noexcept { return reinterpret_cast<sockaddr*>(&address); }
+    bool loopback() const noexcept;
+    bool wildcard() const noexcept;
+    bool link_local() const noexcept;
+    void set_port(uint16_t port) noexcept;
+    /// "10.1.2.3:4711", "[fe80::1%eth0]:4711", "@name".
+    std::string text() const;
+    /// The address alone.
+    std::string host() const;
+};
+
+struct host_port {
+    std::string host, port;
+};
+/// Split "host:port" or "[v6]:port"; EF_INVALID says what is accepted.
+result<host_port> parse_host_port(std::string_view text);
+
+/// All addresses of "host:port". May ask the resolver, which blocks.
+result<std::vector<endpoint>> resolve(std::string_view text);
+endpoint abstract_unix(std::string_view name);
+endpoint of_sockaddr(const sockaddr* a, socklen_t bytes);
+endpoint local_end(int socket);
+
+/// A listening socket; for tcp with SO_REUSEADDR.
+result<fd> listen_on(const endpoint& at);
+/// Start to connect. `in_progress`: wait for writability. errno-style errors by the status.
+result<fd> start_connect(const endpoint& to, bool& in_progress, int& err);
+void no_delay(int socket) noexcept;
+
+/// system_error(), and for EMFILE the limit that was met.
+status socket_error(std::string_view what, int err);
+
+}  // namespace ef

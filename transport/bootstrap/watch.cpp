@@ -1,0 +1,89 @@
+// Who has died, who has left, who has aborted: the first notice wins and is flooded over the
+// neighbour graph, so that every rank names the culprit and not a bystander who failed because of
+// it.
+#include "transport/base/log.hpp"
+#include "transport/bootstrap/group_impl.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace ef {
+namespace {
+
+// A data connection also breaks when its peer leaves in good order. Its goodbye comes straight over
+// a control connection, or through other ranks, which forward it when they look.
+constexpr uint64_t grace_neighbour_ns = 200'000'000;
+constexpr uint64_t grace_others_ns = 1'500'000'000;
+
+}  // namespace
+
+void group_impl::flood(uint16_t type, const bytes& payload, rank_t except) {
+    for (auto& [r, n] : neighbours_)
+        if (r != except && n.line) n.line->send(type, payload);
+}
+
+void group_impl::notice(const notice_message& m, rank_t from) {
+    if (!failure_.ok()) return;
+    failure_ = status(m.code, m.text);
+    log(EF_LOG_INFO, "group: rank {} of {} heard: {}", rank_, nranks_, m.text);
+    flood(frame_notice, write_notice(m), from);
+}
+
+void group_impl::goodbye(rank_t r, rank_t from) {
+    if (gone_[size_t(r)]) return;
+    gone_[size_t(r)] = true;
+    log(EF_LOG_DEBUG, "group: rank {} has left", r);
+    flood(frame_goodbye, writer().put(uint32_t(r)).take(), from);
+}
+
+void group_impl::died(rank_t r, const std::string& why) {
+    notice({r, EF_PEER_LOST, fmt::format("{} died: {}", name(r).text(), why)}, -1);
+}
+
+void group_impl::read_neighbours() {
+    for (auto& [r, n] : neighbours_) {
+        if (!n.line) continue;
+        frame f;
+        while (n.line->next(f)) {
+            notice_message m;
+            rank_t who = -1;
+            bool good = true;
+            if (f.type == frame_blocks) n.inbox.push_back(std::move(f));
+            else if (f.type == frame_notice && parse_notice(f.payload, nranks_, m)) notice(m, r);
+            else if (f.type == frame_goodbye && parse_goodbye(f.payload, nranks_, who))
+                goodbye(who, r);
+            else good = false;
+            if (!good) died(r, "sent a control message that cannot be read");
+        }
+        if (n.line->broken() && !gone_[size_t(r)] && failure_.ok()) died(r, n.line->why());
+    }
+}
+
+void group_impl::abort(const status& why) noexcept {
+    if (!failure_.ok()) return;
+    notice({rank_, why.code(), std::string(why.text())}, -1);
+}
+
+void group_impl::suspect(rank_t peer, const status& why) noexcept {
+    if (peer == rank_ || gone(peer) || !failure_.ok()) return;
+    for (const suspicion& s : suspicions_)
+        if (s.peer == peer) return;
+    const uint64_t grace = neighbours_.count(peer) ? grace_neighbour_ns : grace_others_ns;
+    suspicions_.push_back({peer, std::string(why.text()), now_ns() + grace});
+}
+
+void group_impl::confirm_suspicions(uint64_t now) {
+    if (suspicions_.empty()) return;
+    for (const suspicion& s : suspicions_)
+        if (failure_.ok() && s.confirm_at <= now && !gone(s.peer)) died(s.peer, s.why);
+    suspicions_.erase(std::remove_if(suspicions_.begin(), suspicions_.end(),
+                                     [&](const suspicion& s) { return s.confirm_at <= now; }),
+                      suspicions_.end());
+}
+
+void group_impl::progress() noexcept { look(0); }
+
+void group_impl::leave() noexcept { goodbye(rank_, -1); }
+
+}  // namespace ef
