@@ -159,6 +159,21 @@ result<std::string> pmi::get(const std::string& name, deadline d) {
     return (*f)["value"];
 }
 
+pid_t said_by = 0;  // a forked child must not end its parent's session
+
+// Hydra takes a process that ends without this for a failed one, and fails itself when it cannot
+// write its answer.
+void finalize() {
+    const char* text = getenv("PMI_FD");
+    if (!text || getpid() != said_by) return;
+    const int socket = atoi(text);
+    static const char bye[] = "cmd=finalize\n";
+    if (send(socket, bye, sizeof(bye) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
+    pollfd p{socket, POLLIN, 0};
+    char answer[256];
+    if (poll(&p, 1, 2000) > 0) (void)!read(socket, answer, sizeof(answer));
+}
+
 }  // namespace
 
 result<std::shared_ptr<kvs>> pmi_client(int socket, deadline d) {
@@ -178,12 +193,8 @@ result<std::shared_ptr<kvs>> pmi_store() {
     result<std::shared_ptr<kvs>> made = pmi_client(socket, deadline::in_ms(30'000));
     if (made.ok()) {
         store = *made;
-        // Hydra takes a process that closes PMI_FD without this for a failed one.
-        atexit([] {
-            static const char bye[] = "cmd=finalize\n";
-            (void)!send(atoi(getenv("PMI_FD") ? getenv("PMI_FD") : "-1"), bye, sizeof(bye) - 1,
-                        MSG_NOSIGNAL | MSG_DONTWAIT);
-        });
+        said_by = getpid();
+        atexit(finalize);
     }
     return made;
 }
