@@ -103,7 +103,7 @@ status group_impl::connect_neighbours(deadline d) {
             if (!n.line) waiting.push_back(r);
         if (!failure_.ok()) return failure_;
         if (!dial_failure_.ok()) return dial_failure_;
-        if (listener_->trouble().code() == EF_NO_RESOURCE) return listener_->trouble();
+        if (listener_ && listener_->trouble().code() == EF_NO_RESOURCE) return listener_->trouble();
         if (waiting.empty()) return {};
         if (d.passed())
             return status(EF_TIMEOUT, fmt::format("{} not connected within {} ms",

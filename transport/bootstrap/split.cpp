@@ -12,11 +12,9 @@ namespace ef {
 
 status group_impl::prepare_split(split_offer& o) {
     infos_[size_t(rank_)] = describe_self(config_);
-    if (nranks_ > 1) {
-        // The same interface as the parent's: config_.interface_ was set to its name.
-        if (status s = open(true, nullptr); !s.ok()) return s;
-        randombytes_buf(o.random.data(), o.random.size());
-    }
+    // The same interface as the parent's: config_.interface_ was set to its address.
+    if (status s = open(nranks_ > 1, nullptr); !s.ok()) return s;
+    randombytes_buf(o.random.data(), o.random.size());
     o.info = infos_[size_t(rank_)];
     return {};
 }

@@ -60,7 +60,9 @@ TEST_P(Group, SplitsByColorInTheOrderOfKeys) {
             ASSERT_TRUE(all.ok()) << all.why().text();
             for (rank_t r = 0; r < n.nranks(); ++r) {
                 EXPECT_EQ(value_at(*all, r) % 2, color);
-                if (r > 0) EXPECT_LT(value_at(*all, r), value_at(*all, r - 1));
+                if (r > 0) {
+                    EXPECT_LT(value_at(*all, r), value_at(*all, r - 1));
+                }
             }
             EXPECT_EQ(value_at(*all, n.rank()), m.rank);
             n.leave();
