@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
 
 namespace ef {
 namespace {
@@ -108,8 +107,8 @@ void tcp_channel::after_reading() noexcept {
 
 void tcp_channel::look_at_outbox() noexcept {
     if (out_.failed())
-        fail(EF_PEER_LOST, fmt::format("{} (errno {})", strerrordesc_np(out_.failed_errno()),
-                                       out_.failed_errno()));
+        fail(EF_PEER_LOST,
+             tcp::why_it_broke(size_t(out_.failed_lane()), sockets_.size(), out_.failed_errno()));
     // From the first time that a socket was full on; the waiter is edge triggered, so a socket that
     // stays writable keeps nobody awake.
     else if (out_.take_refused() && !watching_out_) watch(true);
@@ -125,13 +124,12 @@ void tcp_channel::watch(bool out) noexcept {
 void tcp_channel::attend() noexcept {
     if (!error_.ok() || ++attended_ % attended_every) return;
     if (::poll(polls_.data(), polls_.size(), 0) <= 0) return;
-    for (const pollfd& p : polls_) {
-        if (!p.revents) continue;
+    for (size_t i = 0; i < polls_.size(); ++i) {
+        if (!polls_[i].revents) continue;
         int err = 0;
         socklen_t length = sizeof err;
-        if (getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &err, &length) != 0) err = errno;
-        if (err) fail(EF_PEER_LOST, fmt::format("{} (errno {})", strerrordesc_np(err), err));
-        else fail(EF_PEER_LOST, "the peer closed the connection");
+        if (getsockopt(polls_[i].fd, SOL_SOCKET, SO_ERROR, &err, &length) != 0) err = errno;
+        fail(EF_PEER_LOST, tcp::why_it_broke(i, polls_.size(), err));
     }
 }
 

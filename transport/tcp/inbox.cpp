@@ -8,6 +8,12 @@
 
 namespace ef::tcp {
 
+std::string why_it_broke(size_t lane, size_t lanes, int err) {
+    const std::string which = lanes > 1 ? fmt::format("connection {} of {}: ", lane, lanes) : "";
+    if (err == 0) return which + "the peer closed the connection";
+    return fmt::format("{}{} (errno {})", which, strerrordesc_np(err), err);
+}
+
 inbox::inbox(const std::vector<int>& sockets) : buffer_(new std::byte[buffer_bytes]) {
     for (int s : sockets) lanes_.push_back({s, false, {}, 0});
 }
@@ -201,11 +207,7 @@ size_t inbox::contiguous() const noexcept {
 bool inbox::lost(lane& l, ssize_t n, int err) noexcept {
     if (n < 0 && (err == EAGAIN || err == EINTR || err == ENOBUFS || err == ENOMEM)) return false;
     l.ended = true;
-    const size_t number = size_t(&l - lanes_.data());
-    const std::string which =
-        lanes_.size() > 1 ? fmt::format("connection {} of {}: ", number, lanes_.size()) : "";
-    if (n == 0) fail(EF_PEER_LOST, which + "the peer closed the connection");
-    else fail(EF_PEER_LOST, fmt::format("{}{} (errno {})", which, strerrordesc_np(err), err));
+    fail(EF_PEER_LOST, why_it_broke(size_t(&l - lanes_.data()), lanes_.size(), n == 0 ? 0 : err));
     return false;
 }
 

@@ -23,6 +23,9 @@
 
 namespace ef::tcp {
 
+/// "connection 1 of 3: Connection reset by peer (errno 104)"; errno 0: it was closed.
+std::string why_it_broke(size_t lane, size_t lanes, int err);
+
 class inbox {
 public:
     explicit inbox(const std::vector<int>& sockets);
