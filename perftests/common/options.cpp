@@ -84,33 +84,46 @@ void add_sweep(CLI::App& app, const collective& what, sweep_options& o) {
             "--both", [&o] { o.in_place = o.out_of_place = true; }, "out of place, then in place");
     }
     if (what.has_root)
-        app.add_option("--root", o.root, "rank that sends [0]")->check(CLI::NonNegativeNumber);
+        app.add_option("--root", o.root, "rank that sends [0]")
+            ->type_name("RANK")
+            ->check(CLI::NonNegativeNumber);
 }
 
 void add_effort(CLI::App& app, bool checkable, effort_options& o) {
-    auto* n = app.add_option("-n,--iters", o.iterations,
-                             "exactly this many timed calls per row [until settled]");
+    auto* iterations = app.add_option("-n,--iters", o.iterations,
+                                      "exactly this many timed calls per row [until settled]")
+                           ->type_name("N");
     app.add_option_function<uint64_t>(
            "-w,--warmup", [&o](const uint64_t& w) { o.warmup = w; },
            "untimed calls per row [about 20 ms of them, one at least]")
-        ->type_name("UINT");
+        ->type_name("N");
     app.add_option("-D,--duration", o.duration_s, "seconds per row [until settled]")
+        ->type_name("SECONDS")
         ->check(CLI::PositiveNumber)
-        ->excludes(n);
+        ->excludes(iterations);
     app.add_option("--precision", o.precision_percent,
                    "settled when the mean is known to +-this many percent (95 %) [2]")
+        ->type_name("PERCENT")
         ->check(CLI::PositiveNumber);
     app.add_option("--bound", o.bound_s, "seconds after which a row ends unsettled [1]")
+        ->type_name("SECONDS")
         ->check(CLI::PositiveNumber);
     if (!checkable) {
         o.checks = 0;
         return;
     }
-    auto* check = app.add_option("-c,--check", o.checks,
-                                 "results to compare per row: the first before timing, more after "
-                                 "it [1]")
-                      ->expected(0, 1)
-                      ->default_str("1");
+    auto* check =
+        app.add_option_function<std::string>(
+               "-c,--check",
+               [&o](const std::string& text) {
+                   const auto n = parse_size(text.empty() ? "1" : text);
+                   if (!n || *n > 1'000'000)
+                       throw CLI::ValidationError(fmt::format("\"{}\" is not a count", text));
+                   o.checks = unsigned(*n);
+               },
+               "results to compare per row: the first before timing, more after it [1]")
+            ->type_name("N")
+            ->expected(0, 1);
     app.add_flag_callback(
            "--no-check", [&o] { o.checks = 0; }, "compare none")
         ->excludes(check);
@@ -119,17 +132,22 @@ void add_effort(CLI::App& app, bool checkable, effort_options& o) {
 void add_job(CLI::App& app, job_options& o) {
     app.add_option("-r,--ranks", o.ranks,
                    "start this many ranks on this host [ask the launcher: mpirun, srun, torchrun]")
+        ->type_name("N")
         ->check(CLI::Range(1, 4096));
     app.add_flag_callback(
         "--no-pin", [&o] { o.pin = false; }, "with --ranks: do not bind each rank to a core");
     app.add_option("--timeout", o.timeout_s,
                    "seconds without progress that end the run [EFLOPS_TIMEOUT_MS, 60 s]")
+        ->type_name("SECONDS")
         ->check(CLI::Range(0.001, 4e6));
-    app.add_option("--transport", o.transport, "auto, shm or tcp [EFLOPS_TRANSPORT, auto]");
+    app.add_option("--transport", o.transport, "auto, shm or tcp [EFLOPS_TRANSPORT, auto]")
+        ->type_name("NAME");
     app.add_option("--interface", o.interface_,
-                   "network interface, address or prefix [EFLOPS_INTERFACE, automatic]");
+                   "network interface, address or prefix [EFLOPS_INTERFACE, automatic]")
+        ->type_name("NAME");
     app.add_option("--algorithm", o.algorithm,
-                   "force one, such as ring [EFLOPS_ALGORITHM, the planner's]");
+                   "force one, such as ring [EFLOPS_ALGORITHM, the planner's]")
+        ->type_name("NAME");
     app.add_option_function<std::string>(
            "--chunk",
            [&o](const std::string& text) {
@@ -144,15 +162,17 @@ void add_job(CLI::App& app, job_options& o) {
 
 void add_output(CLI::App& app, bool has_bandwidth, output_options& o) {
     app.add_flag("--json{-}", o.json,
-                 "JSON lines to stdout instead of the table; --json=FILE: too");
-    app.add_flag("--csv{-}", o.csv, "CSV to stdout instead of the table; --csv=FILE: too");
+                 "JSON lines instead of the table; with FILE: beside it, in FILE");
+    app.add_flag("--csv{-}", o.csv, "CSV instead of the table; with FILE: beside it, in FILE");
     app.add_flag("--explain", o.explain,
                  "show the planner's candidates, and the bytes that each rank reads and writes");
     if (has_bandwidth)
         app.add_option("--min-gbps", o.min_gbps,
                        "exit 3 if the bus bandwidth of any row is below (Gb/s, 10^9 bit/s)")
+            ->type_name("GBPS")
             ->check(CLI::PositiveNumber);
     app.add_option("--max-us", o.max_us, "exit 3 if the average time of any row is above (us)")
+        ->type_name("US")
         ->check(CLI::PositiveNumber);
 }
 
@@ -170,13 +190,29 @@ std::string complete(const collective& what, options& o) {
     return {};
 }
 
+/// Names and the kind of value only: ranges, exclusions and defaults are said in words.
+class help_formatter : public CLI::Formatter {
+public:
+    help_formatter() { column_width(26); }
+    std::string make_option_name(const CLI::Option* opt, bool positional) const override {
+        std::string name = CLI::Formatter::make_option_name(opt, positional);
+        const size_t at = name.find("{-}");
+        return at == std::string::npos ? name : name.substr(0, at) + "[=FILE]";
+    }
+    std::string make_option_opts(const CLI::Option* opt) const override {
+        if (opt->get_type_size() == 0) return {};
+        const std::string type = opt->get_type_name();  // with what its checks accept behind ':'
+        return " " + type.substr(0, type.find(':'));
+    }
+};
+
 }  // namespace
 
 std::optional<int> parse_options(int argc, char** argv, const collective& what, options& o) {
     CLI::App app(fmt::format("Measure {} of libeflops between processes.", what.name),
                  what.program);
     app.set_version_flag("-V,--version", fmt::format("{} {}", what.program, ef_version()));
-    app.get_formatter()->column_width(30);
+    app.formatter(std::make_shared<help_formatter>());
     add_sweep(app, what, o.sweep);
     add_effort(app, what.has_sizes, o.effort);
     add_job(app, o.job);

@@ -91,6 +91,14 @@ TEST(Options, JsonAndCsvTakeAFileOnlyBehindAnEqualsSign) {
     EXPECT_EQ(r.o.sweep.sizes, std::vector<uint64_t>{8});
 }
 
+TEST(Options, CheckTakesANumberOrNone) {
+    EXPECT_EQ(parse({"--check", "--csv=x"}).o.effort.checks, 1u);
+    EXPECT_EQ(parse({"-c", "3"}).o.effort.checks, 3u);
+    EXPECT_EQ(parse({"--check=4", "-s", "8"}).o.effort.checks, 4u);
+    EXPECT_EQ(parse({"--no-check"}).o.effort.checks, 0u);
+    EXPECT_EQ(parse({"--check", "--no-check"}).end, 2);
+}
+
 TEST(Options, AreOnlyThoseThatTheCollectiveHas) {
     EXPECT_EQ(parse({"-o", "sum"}, kind::allgather).end, 2);
     EXPECT_EQ(parse({"--in-place"}, kind::sendrecv).end, 2);
