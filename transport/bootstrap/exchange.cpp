@@ -12,7 +12,8 @@ status group_impl::await_blocks(rank_t from, uint32_t serial, uint16_t round, de
     neighbour& n = neighbours_[from];
     while (n.inbox.empty()) {
         if (!failure_.ok()) return failure_;
-        if (gone(from))
+        // A goodbye that came through other ranks may have overtaken its blocks.
+        if (n.left || (gone(from) && n.line && n.line->broken()))
             return status(EF_PEER_LOST, name(from).text() + " has left the communicator");
         if (d.passed())
             return status(EF_TIMEOUT, fmt::format("waited {} ms for {} in round {} of an exchange",

@@ -47,6 +47,7 @@ private:
         std::unique_ptr<connection> line;  // null until it is up
         std::deque<frame> inbox;           // blocks
         std::string address;
+        bool left = false;  // it said goodbye itself, on this line: no more blocks will come
     };
     struct suspicion {
         rank_t peer;

@@ -51,9 +51,10 @@ void group_impl::read_neighbours() {
             bool good = true;
             if (f.type == frame_blocks) n.inbox.push_back(std::move(f));
             else if (f.type == frame_notice && parse_notice(f.payload, nranks_, m)) notice(m, r);
-            else if (f.type == frame_goodbye && parse_goodbye(f.payload, nranks_, who))
+            else if (f.type == frame_goodbye && parse_goodbye(f.payload, nranks_, who)) {
+                n.left |= who == r;
                 goodbye(who, r);
-            else good = false;
+            } else good = false;
             if (!good) died(r, "sent a control message that cannot be read");
         }
         if (n.line->broken() && !gone_[size_t(r)] && failure_.ok()) died(r, n.line->why());

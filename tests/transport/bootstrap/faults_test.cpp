@@ -96,8 +96,9 @@ TEST(GroupGoodbye, LetsRanksLeaveInAnyOrder) {
 }
 
 TEST(GroupAbort, ReachesEveryRankWithCodeAndText) {
-    std::barrier over(7);
+    std::barrier joined(7), over(7);
     with_ranks(7, [&](member m) {
+        joined.arrive_and_wait();
         if (m.rank == 2) m.g.abort(status(EF_ABORTED, "rank 2 has had enough"));
         EXPECT_TRUE(progress_until(m.g, [&] { return !m.g.failure().ok(); }));
         EXPECT_EQ(m.g.failure().code(), EF_ABORTED);
@@ -107,8 +108,9 @@ TEST(GroupAbort, ReachesEveryRankWithCodeAndText) {
 }
 
 TEST(GroupSuspicion, BecomesADeathWhenNoGoodbyeExplainsIt) {
-    std::barrier over(4);
+    std::barrier joined(4), over(4);
     with_ranks(4, [&](member m) {
+        joined.arrive_and_wait();
         const uint64_t start = now_ns();
         if (m.rank == 0) m.g.suspect(1, status(EF_PEER_LOST, "connection reset"));
         EXPECT_TRUE(progress_until(m.g, [&] { return !m.g.failure().ok(); }));
