@@ -3,6 +3,7 @@
 #include "transport/bootstrap/endpoint.hpp"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,6 +128,46 @@ fd stranger(const endpoint& to, std::string_view bytes) {
     if (connect(s.get(), to.get(), to.bytes) != 0) return fd();
     if (!bytes.empty()) (void)!send(s.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     return s;
+}
+
+TEST(GroupDescriptors, WhenTheyRunOutTheErrorNamesTheLimit) {
+    std::string root;
+    fd listening = listen_loopback(root);
+    // In a child, since the limit is the process's; each count of free descriptors ends elsewhere.
+    for (int spare = 0; spare < 6; ++spare) {
+        const pid_t child = fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            std::string here;
+            launch l = launch_of(0, 2, "");
+            l.listener = listen_loopback(here);
+            l.one_host = true;
+            result<waiter> w = waiter::create();
+            const int next = dup(0);
+            close(next);
+            const rlimit limit{rlim_t(next + spare), rlim_t(next + spare)};
+            setrlimit(RLIMIT_NOFILE, &limit);
+            std::thread peer([&here] {
+                const fd s = stranger((*resolve(here))[0], "");
+                usleep(400'000);
+            });
+            const auto g = group::join(std::move(l), config_of(300), *w);
+            peer.join();
+            const status why = g.why();
+            const bool named = why.text().find("RLIMIT_NOFILE") != std::string_view::npos;
+            if (!named) fprintf(stderr, "%d spare: %s\n", spare, std::string(why.text()).c_str());
+            // With enough to spare the other rank is what is missing.
+            _exit(named && why.code() == EF_NO_RESOURCE ? 0 : why.code() == EF_TIMEOUT ? 3 : 1);
+        }
+        int how = 0;
+        waitpid(child, &how, 0);
+        ASSERT_TRUE(WIFEXITED(how));
+        if (spare < 3) {
+            EXPECT_EQ(WEXITSTATUS(how), 0) << spare;
+        } else {
+            EXPECT_NE(WEXITSTATUS(how), 1) << spare;
+        }
+    }
 }
 
 std::vector<fd> strangers(const endpoint& to) {
