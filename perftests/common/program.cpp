@@ -167,7 +167,8 @@ int run_rank(const options& o, const collective& what, const seat& s) {
 }
 
 /// Under a launcher every rank has its own stderr and no parent chooses the words for all: a rank
-/// that merely noticed another's failure leaves them to that one.
+/// that merely noticed another's failure leaves them to that one and to rank 0, unless that is
+/// lost.
 int run_launched(const options& o, const collective& what) {
     try {
         return run_rank(o, what, seat{});
@@ -177,10 +178,22 @@ int run_launched(const options& o, const collective& what) {
              {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK", "SLURM_PROCID"})
             if (!rank) rank = std::getenv(name);
         const std::string who = rank ? fmt::format("rank {}: ", rank) : std::string();
+        const std::string words = e.what();
         const bool first = !rank || std::string(rank) == "0";
-        if (first || !e.secondary()) fmt::print(stderr, "{}: {}{}\n", what.program, who, e.what());
+        const bool first_is_lost = words.find("rank 0 ") != std::string::npos;
+        if (first || first_is_lost || !e.secondary())
+            fmt::print(stderr, "{}: {}{}\n", what.program, who, words);
         return e.code();
     }
+}
+
+/// Where one rank has ended well, the others get long enough to run into the library's own timeout
+/// and say why they have not.
+unsigned grace_ms(const job_options& j) {
+    double ms = j.timeout_s * 1000;
+    if (const char* text = std::getenv("EFLOPS_TIMEOUT_MS"); ms == 0 && text)
+        ms = std::strtod(text, nullptr);
+    return unsigned(std::clamp(ms > 0 ? ms : 60e3, 1e3, 4e9)) + 5000;
 }
 
 }  // namespace
@@ -191,10 +204,7 @@ int collective_main(kind k, int argc, char** argv) {
     try {
         if (const auto end = parse_options(argc, argv, what, o)) return *end;
         if (o.job.ranks == 0) return run_launched(o, what);
-        // Where one rank has ended well, long enough for the others to run into the library's own
-        // timeout and say why they have not.
-        const double timeout_s = o.job.timeout_s > 0 ? o.job.timeout_s : 60;
-        return run_local(what.program, o.job.ranks, unsigned(timeout_s * 1000) + 5000,
+        return run_local(what.program, o.job.ranks, grace_ms(o.job),
                          [&](const seat& s) { return run_rank(o, what, s); });
     } catch (const failure& e) {
         fmt::print(stderr, "{}: {}\n", what.program, e.what());
