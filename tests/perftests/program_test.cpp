@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -16,8 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A file for what ranks write: they are processes, so a captured stream of the test would do only
-/// if it were shared.
+/// A file that is removed again.
 class temporary {
 public:
     temporary() { close(mkstemp(name_)); }
@@ -87,7 +88,9 @@ TEST_P(Program, FindsAllResultsRightInEveryTypeOperationAndPlace) {
         EXPECT_GT(r["avg_us"], 0);
         EXPECT_LE(r["min_us"], r["p50_us"]);
         EXPECT_LE(r["p50_us"], r["p99_us"]);
-        if (what.has_sizes) EXPECT_EQ(r["wrong_elements"], 0) << r;
+        if (what.has_sizes) {
+            EXPECT_EQ(r["wrong_elements"], 0) << r;
+        }
     }
     EXPECT_NE(o.out.find("busbw"), std::string::npos) << "the table is there beside the file";
 }
