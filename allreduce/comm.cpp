@@ -114,7 +114,8 @@ comm::comm(config c, std::unique_ptr<group> g, std::unique_ptr<waiter> w,
                                  links_->channels(traffic::point_to_point))),
       oversubscribed_(too_many_for_cores(*group_)),
       made_in_(fork_generation()) {
-    // The name of rank 0's listener is random: the same word on all ranks, and no other communicator's.
+    // The name of rank 0's listener is random: the same word on all ranks, and no other
+    // communicator's.
     id_ = fmt::format("{:08x}", hash_words({}, group_->info(0).unix_name));
     enlist(this);
 }

@@ -36,6 +36,11 @@ public:
     /// The candidates with their predicted times and the reason for the one that was taken.
     result<cost::decision> decide(ef_collective_t coll, int root, uint64_t bytes) const;
 
+    std::string explain(const cost::decision& d, ef_collective_t coll, uint64_t bytes) const;
+    /// What this rank moves for it.
+    cost::traffic_count traffic(const cost::decision& d, ef_collective_t coll, int root,
+                                uint64_t bytes, bool shared_memory) const;
+
     const cost::machine_model& model() const noexcept { return model_; }
     /// Only between operations, and on all ranks alike.
     void set_model(const cost::machine_model& m) noexcept { model_ = m; }
@@ -45,6 +50,7 @@ private:
 
     rank_t rank_ = 0, nranks_ = 1;
     std::vector<int> host_of_;  // by rank; every rank its own where shm is not used
+    int ranks_per_host_ = 1;    // on the fullest host
     std::string forced_;        // empty: the planner's choice
     uint64_t chunk_bytes_ = 0;  // 0: the planner's choice
     cost::machine_model model_;

@@ -1,0 +1,113 @@
+#include "allreduce/cost/planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ef::cost {
+namespace {
+
+// Messages of an eager plan are copied when they are posted, by every transport: this is what all
+// of them take.
+constexpr uint64_t most_eager_bytes = 16 * 1024;
+
+// As long as shared memory's longest message: fewer messages, and a chunk per block still fits the
+// cache. Sockets need more to keep a connection busy through one system call.
+constexpr uint64_t chunk_intra = 128 * 1024;
+constexpr uint64_t chunk_inter = 256 * 1024;
+
+bool leaves_host(const plan_request& r) {
+    return std::any_of(r.host_of.begin(), r.host_of.end(),
+                       [&](int h) { return h != r.host_of[0]; });
+}
+
+std::string names_of(const plan_request& r) {
+    std::string all;
+    for (const algorithm& a : algorithms())
+        if (a.accepts(r)) all += fmt::format("{}{}", all.empty() ? "" : ", ", a.name);
+    return all;
+}
+
+const char* refusal(const algorithm& a, const plan_request& r, uint64_t bytes) {
+    if (!a.accepts(r)) return "does not serve this collective on these ranks";
+    if (bytes > most_eager_bytes && a.build(r).eager)
+        return "copies every message: for short vectors";
+    return nullptr;
+}
+
+}  // namespace
+
+result<decision> decide(const plan_request& request, const placement& where, uint64_t bytes,
+                        const machine_model& m, std::string_view forced, uint64_t chunk_bytes) {
+    plan_request r = request;
+    r.rank = 0;
+    r.in_place = false;  // ranks may differ in it, so it must not count
+    decision d;
+    d.chunk_bytes = chunk_bytes      ? (chunk_bytes + 63) / 64 * 64
+                    : leaves_host(r) ? chunk_inter
+                                     : chunk_intra;
+    d.limit_ns = limit_ns(r, bytes, m);
+    for (const algorithm& a : algorithms()) {
+        candidate c{&a, 0, 0, refusal(a, r, bytes)};
+        if (!c.refused) {
+            const price p = price_of(a, r, where, bytes, d.chunk_bytes, m);
+            c.ns = p.ns;
+            c.rounds = p.rounds;
+        }
+        d.candidates.push_back(c);
+    }
+    const candidate* taken = nullptr;
+    const algorithm* wanted = forced.empty() ? nullptr : find_algorithm(forced);
+    if (!forced.empty() && !wanted)
+        return status(EF_INVALID,
+                      fmt::format("algorithm {}: not known; there are {}", forced, names_of(r)));
+    for (const candidate& c : d.candidates) {
+        if (c.refused) continue;
+        if (c.algo == wanted) taken = &c;
+        if (!wanted && (!taken || c.ns < taken->ns)) taken = &c;
+    }
+    // A forced algorithm that does not serve this call (a tree for a reduce_scatter, direct for a
+    // long vector) gives way to the cheapest one: the force is a wish for all collectives of a job.
+    if (!taken)
+        for (const candidate& c : d.candidates)
+            if (!c.refused && (!taken || c.ns < taken->ns)) taken = &c;
+    if (!taken) return status(EF_UNSUPPORTED, "no algorithm serves this collective on these ranks");
+    d.algo = taken->algo;
+    d.predicted_ns = taken->ns;
+    d.rounds = taken->rounds;
+    if (wanted && taken->algo == wanted) d.reason = "it was asked for";
+    else if (wanted)
+        d.reason = fmt::format("{} was asked for, but does not serve this call", forced);
+    else d.reason = "lowest predicted time";
+    return d;
+}
+
+std::string explain(const decision& d, const plan_request& r, uint64_t bytes,
+                    const machine_model& m) {
+    static constexpr const char* sources[] = {"built-in defaults", "measured in this run",
+                                              "read from a file"};
+    std::string t = fmt::format("{} bytes on {} ranks, model {}:\n", bytes, r.nranks,
+                                sources[int(m.measured) % 3]);
+    t += fmt::format(
+        "  within a host: alpha {:.0f} ns, {:.0f} ns per message, {:.3f} + {:.3f} ns per byte "
+        "(send + receive)\n",
+        m.intra.alpha_ns, m.intra.cpu_ns, m.intra.send_ns_per_byte, m.intra.recv_ns_per_byte);
+    t += fmt::format(
+        "  between hosts: alpha {:.0f} ns, {:.0f} ns per message, {:.3f} + {:.3f} ns per byte\n",
+        m.inter.alpha_ns, m.inter.cpu_ns, m.inter.send_ns_per_byte, m.inter.recv_ns_per_byte);
+    t += fmt::format(
+        "  reduction {:.3f} ns per byte, copy {:.3f} ns per byte, {:.0f} cores per host\n",
+        m.gamma_ns_per_byte, m.copy_ns_per_byte, m.cores);
+    t += fmt::format("{:<34} {:>12} {:>7}\n", "algorithm", "predicted us", "rounds");
+    for (const candidate& c : d.candidates) {
+        if (c.refused) t += fmt::format("{:<34} {}\n", c.algo->name, c.refused);
+        else
+            t += fmt::format("{:<34} {:>12.2f} {:>7}{}\n", c.algo->name, c.ns / 1e3, c.rounds,
+                             c.algo == d.algo ? "  <- taken" : "");
+    }
+    t += fmt::format("taken: {}, chunk {} bytes, because: {}; limit {:.2f} us\n", d.algo->name,
+                     d.chunk_bytes, d.reason, d.limit_ns / 1e3);
+    return t;
+}
+
+}  // namespace ef::cost

@@ -1,0 +1,48 @@
+// price: how long a plan takes by the machine model, and what it moves. It reads the plan itself,
+// so it holds for every algorithm; closed forms of the regular ones are its tests.
+//
+// Per round t and rank r let w(t,r) be the work on bytes: sent, received and reduced bytes times
+// their betas and gamma. Without pipelining the rounds add up to S = sum_t max_r w(t,r). With many
+// chunks every rank is busy all the time and the fullest one decides: M = max_r sum_t w(t,r). With
+// k chunks per message the time lies between them,
+//
+//     T = sum_t alpha(t)  +  M + (S - M) / k
+//
+// where alpha(t) is the slowest medium used in round t, plus the messages of the busiest rank times
+// cpu. When ranks outnumber cores, T is at least all ranks' work divided by the cores, and each
+// round costs a turn of the scheduler.
+#pragma once
+
+#include "allreduce/algo/algorithm.hpp"
+#include "allreduce/cost/model.hpp"
+
+namespace ef::cost {
+
+struct placement {
+    std::span<const int> host_of;  // by rank; empty: all on one host
+    int ranks_per_host = 1;        // on the fullest host, whatever connects them
+};
+
+struct price {
+    double ns = 0;
+    uint32_t rounds = 0;
+};
+
+/// `r.rank` is ignored: all ranks are looked at (above 64 ranks a sample of them).
+price price_of(const algorithm& a, const plan_request& r, const placement& where, uint64_t bytes,
+               uint64_t chunk_bytes, const machine_model& m);
+
+/// What one rank's part of a plan moves. Memory traffic counts every copy that is made on this
+/// rank's cores.
+struct traffic_count {
+    uint32_t transfers = 0;
+    uint64_t sent = 0, read = 0, written = 0;
+};
+traffic_count count_traffic(const plan& p, std::span<const int> host_of, uint64_t bytes,
+                            bool shared_memory);
+
+/// The time below which no plan can be: every byte of the vector read once and written once at copy
+/// speed where ranks share memory, 2 (p-1)/p of it (for an allreduce) through a medium otherwise.
+double limit_ns(const plan_request& r, uint64_t bytes, const machine_model& m);
+
+}  // namespace ef::cost

@@ -1,0 +1,74 @@
+#include "allreduce/selection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace ef {
+
+result<std::shared_ptr<selection>> selection::create(group& g, const config& c) {
+    auto s = std::make_shared<selection>();
+    s->rank_ = g.rank();
+    s->nranks_ = g.nranks();
+    s->chunk_bytes_ = uint64_t(c.chunk_bytes);
+    if (c.algorithm != "auto") s->forced_ = c.algorithm;
+    if (!s->forced_.empty() && !find_algorithm(s->forced_)) {
+        std::string all;
+        for (const algorithm& a : algorithms())
+            all += fmt::format("{}{}", all.empty() ? "" : ", ", a.name);
+        return status(EF_INVALID, fmt::format("algorithm {}: not known, give auto or one of {}",
+                                              s->forced_, all));
+    }
+
+    std::map<std::string, int> hosts, ranks_on;
+    int least_cores = g.info(0).cores;
+    for (rank_t r = 0; r < g.nranks(); ++r) {
+        // Where shared memory is switched off, a rank is as far from its neighbour as from anybody.
+        const std::string id = c.transport == "tcp" ? fmt::format("rank {}", r) : g.info(r).host_id;
+        s->host_of_.push_back(hosts.emplace(id, int(hosts.size())).first->second);
+        s->ranks_per_host_ = std::max(s->ranks_per_host_, ++ranks_on[g.info(r).host_id]);
+        least_cores = std::min(least_cores, int(g.info(r).cores));
+    }
+    s->model_.cores = std::max(1, least_cores);
+    return s;
+}
+
+plan_request selection::request(ef_collective_t coll, int root, bool in_place) const {
+    plan_request r;
+    r.coll = coll == EF_BARRIER ? EF_ALLREDUCE : coll;
+    r.rank = rank_;
+    r.nranks = nranks_;
+    r.root = root;
+    r.in_place = in_place;
+    r.host_of = host_of_;
+    return r;
+}
+
+result<cost::decision> selection::decide(ef_collective_t coll, int root, uint64_t bytes) const {
+    return cost::decide(request(coll, root, false), {host_of_, ranks_per_host_}, bytes, model_,
+                        forced_, chunk_bytes_);
+}
+
+result<selection::choice> selection::choose(ef_collective_t coll, int root, uint64_t bytes) const {
+    result<cost::decision> d = decide(coll, root, bytes);
+    if (!d.ok()) return d.why();
+    return choice{d->algo, std::string(d->algo->name), d->chunk_bytes};
+}
+
+plan selection::build(const choice& c, ef_collective_t coll, int root, bool in_place) const {
+    return c.algo->build(request(coll, root, in_place));
+}
+
+std::string selection::explain(const cost::decision& d, ef_collective_t coll,
+                               uint64_t bytes) const {
+    return cost::explain(d, request(coll, 0, false), bytes, model_);
+}
+
+cost::traffic_count selection::traffic(const cost::decision& d, ef_collective_t coll, int root,
+                                       uint64_t bytes, bool shared_memory) const {
+    return cost::count_traffic(d.algo->build(request(coll, root, false)), host_of_, bytes,
+                               shared_memory);
+}
+
+}  // namespace ef
