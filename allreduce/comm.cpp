@@ -1,5 +1,6 @@
 #include "allreduce/comm.hpp"
 
+#include "allreduce/calibrate.hpp"
 #include "allreduce/comm_lock.hpp"
 #include "transport/base/log.hpp"
 
@@ -135,8 +136,9 @@ result<std::unique_ptr<comm>> comm::create(int rank, int nranks, const ef_comm_o
     if (!g.ok()) return g.why();
     result<std::shared_ptr<selection>> s = selection::create(**g, *c);
     if (!s.ok()) return s.why();
-    return std::unique_ptr<comm>(
-        new comm(std::move(*c), std::move(*g), std::move(owned), std::move(*s)));
+    std::unique_ptr<comm> made(new comm(*c, std::move(*g), std::move(owned), std::move(*s)));
+    if (status m = calibrate(*made, *c); !m.ok()) return m.in("calibration");
+    return made;
 }
 
 result<std::unique_ptr<comm>> comm::split(int color, int key) {
@@ -150,7 +152,13 @@ result<std::unique_ptr<comm>> comm::split(int color, int key) {
     if (!*g) return std::unique_ptr<comm>();
     result<std::shared_ptr<selection>> s = selection::create(**g, config_);
     if (!s.ok()) return s.why();
+    (*s)->set_model(selection_->model());
     return std::unique_ptr<comm>(new comm(config_, std::move(*g), std::move(owned), std::move(*s)));
+}
+
+result<std::vector<std::byte>> comm::exchange(std::span<const std::byte> mine) {
+    comm_lock hold(lock_, contenders_);
+    return group_->exchange(mine);
 }
 
 status comm::prior_failure() const {

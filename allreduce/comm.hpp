@@ -36,6 +36,10 @@ public:
     const group& members() const noexcept { return *group_; }
     links& all_links() noexcept { return *links_; }
     selection& planner() noexcept { return *selection_; }
+    /// Whether ranks of one host reach each other through shared memory.
+    bool shares_memory() const noexcept { return config_.transport != "tcp"; }
+    /// group::exchange.
+    result<std::vector<std::byte>> exchange(std::span<const std::byte> mine);
 
     /// What a collective was called with.
     struct collective_call {

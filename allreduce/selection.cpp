@@ -34,6 +34,12 @@ result<std::shared_ptr<selection>> selection::create(group& g, const config& c) 
     return s;
 }
 
+void selection::set_model(const cost::machine_model& m) noexcept {
+    const double cores = model_.cores;  // of this communicator's hosts
+    model_ = m;
+    model_.cores = cores;
+}
+
 plan_request selection::request(ef_collective_t coll, int root, bool in_place) const {
     plan_request r;
     r.coll = coll == EF_BARRIER ? EF_ALLREDUCE : coll;

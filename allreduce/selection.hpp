@@ -43,7 +43,7 @@ public:
 
     const cost::machine_model& model() const noexcept { return model_; }
     /// Only between operations, and on all ranks alike.
-    void set_model(const cost::machine_model& m) noexcept { model_ = m; }
+    void set_model(const cost::machine_model& m) noexcept;
 
 private:
     plan_request request(ef_collective_t coll, int root, bool in_place) const;
