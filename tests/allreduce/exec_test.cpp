@@ -198,8 +198,8 @@ std::vector<std::string_view> names() {
     return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(algorithms, engine, testing::ValuesIn(names()), [](const auto& info) {
-    std::string name(info.param);
+INSTANTIATE_TEST_SUITE_P(algorithms, engine, testing::ValuesIn(names()), [](const auto& of) {
+    std::string name(of.param);
     for (char& c : name)
         if (!isalnum(static_cast<unsigned char>(c))) c = '_';
     return name;
