@@ -11,26 +11,27 @@ result<std::shared_ptr<selection>> selection::create(group& g, const config& c) 
     auto s = std::make_shared<selection>();
     s->rank_ = g.rank();
     s->nranks_ = g.nranks();
-    s->chunk_bytes_ = uint64_t(c.chunk_bytes);
-    if (c.algorithm != "auto") s->forced_ = c.algorithm;
-    if (!s->forced_.empty() && !find_algorithm(s->forced_)) {
+    const std::string forced = c.algorithm == "auto" ? std::string() : c.algorithm;
+    if (!forced.empty() && !find_algorithm(forced)) {
         std::string all;
         for (const algorithm& a : algorithms())
             all += fmt::format("{}{}", all.empty() ? "" : ", ", a.name);
-        return status(EF_INVALID, fmt::format("algorithm {}: not known, give auto or one of {}",
-                                              s->forced_, all));
+        return status(EF_INVALID,
+                      fmt::format("algorithm {}: not known, give auto or one of {}", forced, all));
     }
 
     std::map<std::string, int> hosts, ranks_on;
+    int ranks_per_host = 1;
     int least_cores = g.info(0).cores;
     for (rank_t r = 0; r < g.nranks(); ++r) {
         // Where shared memory is switched off, a rank is as far from its neighbour as from anybody.
         const std::string id = c.transport == "tcp" ? fmt::format("rank {}", r) : g.info(r).host_id;
         s->host_of_.push_back(hosts.emplace(id, int(hosts.size())).first->second);
-        s->ranks_per_host_ = std::max(s->ranks_per_host_, ++ranks_on[g.info(r).host_id]);
+        ranks_per_host = std::max(ranks_per_host, ++ranks_on[g.info(r).host_id]);
         least_cores = std::min(least_cores, int(g.info(r).cores));
     }
     s->model_.cores = std::max(1, least_cores);
+    s->planner_ = std::make_unique<cost::planner>(ranks_per_host, forced, uint64_t(c.chunk_bytes));
     return s;
 }
 
@@ -52,8 +53,8 @@ plan_request selection::request(ef_collective_t coll, int root, bool in_place) c
 }
 
 result<cost::decision> selection::decide(ef_collective_t coll, int root, uint64_t bytes) const {
-    return cost::decide(request(coll, root, false), {host_of_, ranks_per_host_}, bytes, model_,
-                        forced_, chunk_bytes_);
+    std::lock_guard hold(lock_);
+    return planner_->decide(request(coll, root, false), bytes, model_);
 }
 
 result<selection::choice> selection::choose(ef_collective_t coll, int root, uint64_t bytes) const {

@@ -12,6 +12,7 @@
 #include "transport/bootstrap/group.hpp"
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,9 @@ private:
 
     rank_t rank_ = 0, nranks_ = 1;
     std::vector<int> host_of_;  // by rank; every rank its own where shm is not used
-    int ranks_per_host_ = 1;    // on the fullest host
-    std::string forced_;        // empty: the planner's choice
-    uint64_t chunk_bytes_ = 0;  // 0: the planner's choice
     cost::machine_model model_;
+    mutable std::mutex lock_;  // of planner_: ef_comm_plan may be called beside an operation
+    mutable std::unique_ptr<cost::planner> planner_;
 };
 
 }  // namespace ef

@@ -21,46 +21,44 @@ bool leaves_host(const plan_request& r) {
                        [&](int h) { return h != r.host_of[0]; });
 }
 
-std::string names_of(const plan_request& r) {
-    std::string all;
-    for (const algorithm& a : algorithms())
-        if (a.accepts(r)) all += fmt::format("{}{}", all.empty() ? "" : ", ", a.name);
-    return all;
-}
-
-const char* refusal(const algorithm& a, const plan_request& r, uint64_t bytes) {
-    if (!a.accepts(r)) return "does not serve this collective on these ranks";
-    if (bytes > most_eager_bytes && a.build(r).eager)
-        return "copies every message: for short vectors";
-    return nullptr;
-}
-
 }  // namespace
 
-result<decision> decide(const plan_request& request, const placement& where, uint64_t bytes,
-                        const machine_model& m, std::string_view forced, uint64_t chunk_bytes) {
+const std::vector<planner::known>& planner::read(const plan_request& r) {
+    auto [it, is_new] = read_.try_emplace({r.coll, r.root});
+    if (!is_new) return it->second;
+    for (const algorithm& a : algorithms()) {
+        known k{&a, a.accepts(r), {}};
+        if (k.accepts) k.reading = profile_of(a, r);
+        it->second.push_back(std::move(k));
+    }
+    return it->second;
+}
+
+result<decision> planner::decide(const plan_request& request, uint64_t bytes,
+                                 const machine_model& m) {
     plan_request r = request;
     r.rank = 0;
     r.in_place = false;  // ranks may differ in it, so it must not count
+    if (r.coll != EF_BROADCAST) r.root = 0;
     decision d;
-    d.chunk_bytes = chunk_bytes      ? (chunk_bytes + 63) / 64 * 64
+    d.chunk_bytes = chunk_bytes_     ? (chunk_bytes_ + 63) / 64 * 64
                     : leaves_host(r) ? chunk_inter
                                      : chunk_intra;
     d.limit_ns = limit_ns(r, bytes, m);
-    for (const algorithm& a : algorithms()) {
-        candidate c{&a, 0, 0, refusal(a, r, bytes)};
+    for (const known& k : read(r)) {
+        candidate c{k.algo, 0, 0, nullptr};
+        if (!k.accepts) c.refused = "does not serve this collective on these ranks";
+        else if (k.reading.eager && bytes > most_eager_bytes)
+            c.refused = "copies every message: for short vectors";
         if (!c.refused) {
-            const price p = price_of(a, r, where, bytes, d.chunk_bytes, m);
+            const price p = price_of(k.reading, r.nranks, ranks_per_host_, bytes, d.chunk_bytes, m);
             c.ns = p.ns;
             c.rounds = p.rounds;
         }
         d.candidates.push_back(c);
     }
     const candidate* taken = nullptr;
-    const algorithm* wanted = forced.empty() ? nullptr : find_algorithm(forced);
-    if (!forced.empty() && !wanted)
-        return status(EF_INVALID,
-                      fmt::format("algorithm {}: not known; there are {}", forced, names_of(r)));
+    const algorithm* wanted = forced_.empty() ? nullptr : find_algorithm(forced_);
     for (const candidate& c : d.candidates) {
         if (c.refused) continue;
         if (c.algo == wanted) taken = &c;
@@ -77,7 +75,7 @@ result<decision> decide(const plan_request& request, const placement& where, uin
     d.rounds = taken->rounds;
     if (wanted && taken->algo == wanted) d.reason = "it was asked for";
     else if (wanted)
-        d.reason = fmt::format("{} was asked for, but does not serve this call", forced);
+        d.reason = fmt::format("{} was asked for, but does not serve this call", forced_);
     else d.reason = "lowest predicted time";
     return d;
 }

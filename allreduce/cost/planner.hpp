@@ -6,6 +6,7 @@
 #include "allreduce/cost/price.hpp"
 #include "transport/base/status.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,31 @@ struct decision {
     std::string reason;
 };
 
-/// `forced`: a name, or empty. `chunk_bytes`: 0 for the planner's own.
-result<decision> decide(const plan_request& r, const placement& where, uint64_t bytes,
-                        const machine_model& m, std::string_view forced, uint64_t chunk_bytes);
+/// Holds the profiles of the plans that it has read, so that a new size costs no new reading.
+class planner {
+public:
+    /// `ranks_per_host`: on the fullest host, whatever connects them. `forced`: a name, or empty.
+    /// `chunk_bytes`: 0 for the planner's own.
+    planner(int ranks_per_host, std::string forced, uint64_t chunk_bytes)
+        : ranks_per_host_(ranks_per_host), forced_(std::move(forced)), chunk_bytes_(chunk_bytes) {}
+
+    /// `r.host_of` must be the same in every call; `r.rank` and `r.in_place` do not count.
+    result<decision> decide(const plan_request& r, uint64_t bytes, const machine_model& m);
+
+private:
+    struct known {
+        const algorithm* algo;
+        bool accepts;
+        profile reading;
+    };
+    const std::vector<known>& read(const plan_request& r);
+
+    int ranks_per_host_;
+    std::string forced_;
+    uint64_t chunk_bytes_;
+    std::map<std::pair<ef_collective_t, rank_t>, std::vector<known>>
+        read_;  // by collective and root
+};
 
 /// A table of the candidates and the reason, for people.
 std::string explain(const decision& d, const plan_request& r, uint64_t bytes,

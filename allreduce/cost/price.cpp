@@ -12,9 +12,21 @@ bool same_host(std::span<const int> host_of, rank_t a, rank_t b) {
     return host_of.empty() || host_of[size_t(a)] == host_of[size_t(b)];
 }
 
-// Bytes of a block range, exact enough for a price.
-double share(const plan& p, block_range b, uint64_t bytes) {
-    return double(bytes) * b.count / p.nblocks;
+std::vector<profile::round> rounds_of(const plan& p, std::span<const int> host_of) {
+    std::vector<profile::round> rounds(p.rounds + 1);
+    for (const move& v : p.moves) {
+        profile::round& w = rounds[std::min(v.round, p.rounds)];
+        const float n = float(v.what.count) / float(p.nblocks);
+        if (v.kind == move_kind::copy) w.copied += n;
+        if (v.kind == move_kind::reduce || v.kind == move_kind::recv_reduce) w.reduced += n;
+        if (v.peer < 0) continue;
+        const bool near = same_host(host_of, p.rank, v.peer), sends = v.kind == move_kind::send;
+        (near ? w.messages_near : w.messages_far) += 1;
+        if (near) (sends ? w.sent_near : w.received_near) += n;
+        else (sends ? w.sent_far : w.received_far) += n;
+        if (!sends) (near ? w.waits_near : w.waits_far) = true;
+    }
+    return rounds;
 }
 
 struct round_work {
@@ -23,23 +35,18 @@ struct round_work {
     double alpha = 0;
 };
 
-std::vector<round_work> work_of(const plan& p, const placement& where, uint64_t bytes,
-                                uint64_t chunk, const machine_model& m) {
-    std::vector<round_work> rounds(p.rounds + 1);
-    for (const move& v : p.moves) {
-        round_work& w = rounds[std::min(v.round, p.rounds)];
-        const double n = share(p, v.what, bytes);
-        if (v.kind == move_kind::copy) w.work += n * m.copy_ns_per_byte / 2;
-        if (v.kind == move_kind::reduce || v.kind == move_kind::recv_reduce)
-            w.work += n * m.gamma_ns_per_byte;
-        if (v.peer < 0) continue;
-        const medium_model& via = same_host(where.host_of, p.rank, v.peer) ? m.intra : m.inter;
-        const double messages = std::max(1.0, n / double(chunk));
-        w.messages += via.cpu_ns * messages;
-        w.work += n * (v.kind == move_kind::send ? via.send_ns_per_byte : via.recv_ns_per_byte);
-        if (v.kind != move_kind::send) w.alpha = std::max(w.alpha, via.alpha_ns);
-    }
-    return rounds;
+round_work work_of(const profile::round& r, double bytes, double chunk, const machine_model& m) {
+    const double near_bytes = bytes * (r.sent_near + r.received_near),
+                 far_bytes = bytes * (r.sent_far + r.received_far);
+    round_work w;
+    w.work = bytes *
+             (r.sent_near * m.intra.send_ns_per_byte + r.received_near * m.intra.recv_ns_per_byte +
+              r.sent_far * m.inter.send_ns_per_byte + r.received_far * m.inter.recv_ns_per_byte +
+              r.reduced * m.gamma_ns_per_byte + r.copied * m.copy_ns_per_byte / 2);
+    w.messages = std::max<double>(r.messages_near, near_bytes / chunk) * m.intra.cpu_ns +
+                 std::max<double>(r.messages_far, far_bytes / chunk) * m.inter.cpu_ns;
+    w.alpha = std::max(r.waits_near ? m.intra.alpha_ns : 0, r.waits_far ? m.inter.alpha_ns : 0);
+    return w;
 }
 
 std::vector<rank_t> ranks_to_read(rank_t n) {
@@ -54,30 +61,40 @@ std::vector<rank_t> ranks_to_read(rank_t n) {
 
 }  // namespace
 
-price price_of(const algorithm& a, const plan_request& request, const placement& where,
-               uint64_t bytes, uint64_t chunk, const machine_model& m) {
-    std::vector<round_work> slowest;
-    double fullest = 0, longest_message = 0, all_work = 0;
-    const std::vector<rank_t> ranks = ranks_to_read(request.nranks);
-    for (rank_t rank : ranks) {
+profile profile_of(const algorithm& a, const plan_request& request) {
+    profile out;
+    for (rank_t rank : ranks_to_read(request.nranks)) {
         plan_request r = request;
         r.rank = rank;
         const plan p = a.build(r);
-        const std::vector<round_work> rounds = work_of(p, where, bytes, chunk, m);
+        out.eager = p.eager;
+        out.ranks.push_back(rounds_of(p, r.host_of));
+        for (const move& v : p.moves)
+            if (v.peer >= 0)
+                out.longest_message =
+                    std::max(out.longest_message, float(v.what.count) / float(p.nblocks));
+    }
+    return out;
+}
+
+price price_of(const profile& p, rank_t nranks, int ranks_per_host, uint64_t bytes, uint64_t chunk,
+               const machine_model& m) {
+    std::vector<round_work> slowest;
+    double fullest = 0, all_work = 0;
+    for (const auto& rounds : p.ranks) {
         if (slowest.size() < rounds.size()) slowest.resize(rounds.size());
         double sum = 0;
         for (size_t t = 0; t < rounds.size(); ++t) {
-            slowest[t].work = std::max(slowest[t].work, rounds[t].work);
-            slowest[t].messages = std::max(slowest[t].messages, rounds[t].messages);
-            slowest[t].alpha = std::max(slowest[t].alpha, rounds[t].alpha);
-            sum += rounds[t].work;
-            all_work += rounds[t].work + rounds[t].messages;
+            const round_work w = work_of(rounds[t], double(bytes), double(chunk), m);
+            slowest[t].work = std::max(slowest[t].work, w.work);
+            slowest[t].messages = std::max(slowest[t].messages, w.messages);
+            slowest[t].alpha = std::max(slowest[t].alpha, w.alpha);
+            sum += w.work;
+            all_work += w.work + w.messages;
         }
         fullest = std::max(fullest, sum);
-        for (const move& v : p.moves)
-            if (v.peer >= 0) longest_message = std::max(longest_message, share(p, v.what, bytes));
     }
-    all_work *= double(request.nranks) / double(ranks.size());
+    all_work *= double(nranks) / double(p.ranks.size());
 
     double latency = 0, in_turn = 0;
     uint32_t rounds = 0;
@@ -86,11 +103,10 @@ price price_of(const algorithm& a, const plan_request& request, const placement&
         in_turn += w.work;
         rounds += w.messages > 0;
     }
-    const double chunks = std::max(1.0, longest_message / double(chunk));
+    const double chunks = std::max(1.0, double(p.longest_message) * double(bytes) / double(chunk));
     double ns = latency + fullest + (in_turn - fullest) / chunks;
-    if (where.ranks_per_host > m.cores) {
-        const double hosts = double(request.nranks) / where.ranks_per_host;
-        const double turns = where.ranks_per_host / m.cores;
+    if (ranks_per_host > m.cores) {
+        const double hosts = double(nranks) / ranks_per_host, turns = ranks_per_host / m.cores;
         ns = std::max(ns, all_work / hosts / m.cores) + rounds * turns * m.switch_ns;
     }
     return {ns, rounds};
@@ -100,7 +116,7 @@ traffic_count count_traffic(const plan& p, std::span<const int> host_of, uint64_
                             bool shared_memory) {
     traffic_count c;
     for (const move& v : p.moves) {
-        const uint64_t n = uint64_t(share(p, v.what, bytes));
+        const uint64_t n = uint64_t(double(bytes) * v.what.count / p.nblocks);
         const bool by_reference =
             shared_memory && !p.eager && v.peer >= 0 && same_host(host_of, p.rank, v.peer);
         switch (v.kind) {

@@ -16,20 +16,35 @@
 #include "allreduce/algo/algorithm.hpp"
 #include "allreduce/cost/model.hpp"
 
-namespace ef::cost {
+#include <vector>
 
-struct placement {
-    std::span<const int> host_of;  // by rank; empty: all on one host
-    int ranks_per_host = 1;        // on the fullest host, whatever connects them
-};
+namespace ef::cost {
 
 struct price {
     double ns = 0;
     uint32_t rounds = 0;
 };
 
-/// `r.rank` is ignored: all ranks are looked at (above 64 ranks a sample of them).
-price price_of(const algorithm& a, const plan_request& r, const placement& where, uint64_t bytes,
+/// What the ranks of a plan do per round, as shares of the vector: all that a price needs, whatever
+/// the size.
+struct profile {
+    struct round {
+        float sent_near = 0, sent_far = 0, received_near = 0,
+              received_far = 0;  // shares of the vector
+        float reduced = 0, copied = 0;
+        uint16_t messages_near = 0, messages_far = 0;
+        bool waits_near = false,
+             waits_far = false;  // receives from a rank of this host, of another
+    };
+    bool eager = false;
+    float longest_message = 0;              // share of the vector
+    std::vector<std::vector<round>> ranks;  // of the ranks that were looked at, by round
+};
+
+/// Reads the plans of all ranks, above 64 ranks of some. `r.rank` is ignored.
+profile profile_of(const algorithm& a, const plan_request& r);
+
+price price_of(const profile& p, rank_t nranks, int ranks_per_host, uint64_t bytes,
                uint64_t chunk_bytes, const machine_model& m);
 
 /// What one rank's part of a plan moves. Memory traffic counts every copy that is made on this
