@@ -21,8 +21,11 @@ struct segment {
     const std::byte* end = nullptr;
     int memfd = -1;  // borrowed: valid while the segment lives
 
+    // In integers: a gap may be longer than pointers can be apart.
     bool contains(const std::byte* p, size_t bytes) const noexcept {
-        return p >= begin && p <= end && bytes <= size_t(end - p);
+        const auto at = reinterpret_cast<uintptr_t>(p), first = reinterpret_cast<uintptr_t>(begin),
+                   last = reinterpret_cast<uintptr_t>(end);
+        return at >= first && at <= last && bytes <= last - at;
     }
 };
 
