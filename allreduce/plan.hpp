@@ -63,7 +63,11 @@ struct plan {
     rank_t rank = 0;
     rank_t nranks = 1;
     uint32_t nblocks = 1;
-    uint32_t rounds = 0;
+    uint32_t rounds = 0;  // of this rank: the round of its last move, plus one
+    // Round in which the second half begins (what was combined is given out), the same on all
+    // ranks; `never` for plans that have no halves.
+    uint32_t turn = never;
+    static constexpr uint32_t never = 0xffff'ffff;
     bool eager = false;  // every send is copied when posted: small messages, and plans that need
                          // buffering to be free of deadlock
     std::vector<move> moves;

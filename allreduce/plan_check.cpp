@@ -112,6 +112,10 @@ private:
     status prepare(rank_t r) {
         actor& a = actors_[size_t(r)];
         const uint32_t n = a.p.nblocks;
+        if (a.p.turn != actors_[0].p.turn || a.p.eager != actors_[0].p.eager)
+            return status(
+                EF_INVALID,
+                fmt::format("rank {} and rank 0 do not agree where the second half begins", r));
         if (n != actors_[0].p.nblocks)
             return status(EF_INVALID, fmt::format("rank {} cuts into {} blocks, rank 0 into {}", r,
                                                   n, actors_[0].p.nblocks));

@@ -147,7 +147,7 @@ private:
     void merge() {
         if (segments_ == 1) return;
         const auto wave = [&](const step& s) {
-            return s.segment + (2 * s.round >= plan_.rounds ? 1u : 0u);
+            return s.segment + (s.round >= plan_.turn ? 1u : 0u);
         };
         std::vector<uint32_t> from(out_.steps.size()), to(out_.steps.size());
         std::iota(from.begin(), from.end(), 0u);

@@ -45,6 +45,8 @@ public:
     uint32_t round() const noexcept { return round_; }
     /// Moves that follow belong to this round; finish() sorts.
     void set_round(uint32_t r) noexcept { round_ = r; }
+    /// The second half of the plan begins in round `r`. Called by every rank; the last call counts.
+    void turn_at(uint32_t r) noexcept { plan_.turn = r; }
     void set_eager() noexcept { plan_.eager = true; }
 
     /// The buffer that holds the current value of these blocks (of the first of them; algorithms

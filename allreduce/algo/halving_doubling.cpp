@@ -55,6 +55,7 @@ void core_allreduce(plan_builder& out, const team& t) {
     const uint32_t parts = uint32_t(t.size);
     halves mine{0, parts};
     for (rank_t d = 1; d < t.size; d <<= 1) halve(out, t, d, mine, parts);
+    out.turn_at(out.round());
     for (rank_t d = t.size >> 1; d >= 1; d >>= 1) join(out, t, d, mine, parts);
 }
 
@@ -91,6 +92,7 @@ void halving_doubling_allreduce(plan_builder& out, const team& t) {
     }
     uint32_t lg = 0;
     while ((rank_t(1) << lg) < c) ++lg;
+    out.turn_at(begin + lg);
     out.set_round(begin + 2 * lg);
     if (extra) out.recv(partner, t.blocks);
     else if (paired) out.send(partner, t.blocks);

@@ -86,6 +86,7 @@ plan equal(const plan_request& r, const inner_algorithm& with, const layout& at)
 
     pairwise_reduce_scatter(out, host);
     with.run(out, {rank_t(at.my_host), rank_t(hosts), column, host.part(at.my_index), true});
+    out.turn_at(out.round());
     pairwise_allgather(out, host);
     return out.finish();
 }
@@ -105,6 +106,7 @@ plan unequal(const plan_request& r, const inner_algorithm& with, const layout& a
     if (at.my_index == 0)
         with.run(out, {rank_t(at.my_host), rank_t(hosts), leaders, host.blocks, true});
     out.set_round(up + across);
+    out.turn_at(out.round());
     tree_broadcast(out, host, 0);
     return out.finish();
 }

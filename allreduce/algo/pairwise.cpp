@@ -31,6 +31,7 @@ void pairwise_allgather(plan_builder& out, const team& t) {
 
 void pairwise_allreduce(plan_builder& out, const team& t) {
     pairwise_reduce_scatter(out, t);
+    out.turn_at(out.round());
     pairwise_allgather(out, t);
 }
 
@@ -39,8 +40,9 @@ bool accepts_pairwise(const plan_request& r) noexcept { return r.coll != EF_BROA
 plan build_pairwise(const plan_request& r) {
     plan_builder out(r, uint32_t(r.nranks));
     const team t = out.everyone();
-    if (r.coll != EF_ALLGATHER) pairwise_reduce_scatter(out, t);
-    if (r.coll != EF_REDUCE_SCATTER) pairwise_allgather(out, t);
+    if (r.coll == EF_REDUCE_SCATTER) pairwise_reduce_scatter(out, t);
+    else if (r.coll == EF_ALLGATHER) pairwise_allgather(out, t);
+    else pairwise_allreduce(out, t);
     return out.finish();
 }
 

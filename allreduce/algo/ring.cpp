@@ -30,6 +30,7 @@ void ring_allgather(plan_builder& out, const team& t) {
 
 void ring_allreduce(plan_builder& out, const team& t) {
     ring_reduce_scatter(out, t);
+    out.turn_at(out.round());
     ring_allgather(out, t);
 }
 
@@ -54,8 +55,9 @@ plan build_ring(const plan_request& r) {
     if (r.coll == EF_BROADCAST) return chain_broadcast(r);
     plan_builder out(r, uint32_t(r.nranks));
     const team t = out.everyone();
-    if (r.coll != EF_ALLGATHER) ring_reduce_scatter(out, t);
-    if (r.coll != EF_REDUCE_SCATTER) ring_allgather(out, t);
+    if (r.coll == EF_REDUCE_SCATTER) ring_reduce_scatter(out, t);
+    else if (r.coll == EF_ALLGATHER) ring_allgather(out, t);
+    else ring_allreduce(out, t);
     return out.finish();
 }
 

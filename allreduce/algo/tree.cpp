@@ -42,6 +42,7 @@ void tree_broadcast(plan_builder& out, const team& t, rank_t root) {
 
 void tree_allreduce(plan_builder& out, const team& t) {
     tree_reduce(out, t, 0);
+    out.turn_at(out.round());
     tree_broadcast(out, t, 0);
 }
 

@@ -93,6 +93,41 @@ TEST_P(every_plan, is_right_wherever_the_ranks_sit) {
     EXPECT_GT(proved, 10);
 }
 
+// Ranks of one call may differ in it, so what they send each other must not.
+TEST_P(every_plan, sends_the_same_whether_in_place_or_not) {
+    const algorithm& a = *find_algorithm(GetParam());
+    std::vector<std::vector<int>> hosts = layouts();
+    for (size_t n = 1; n <= 17; ++n) hosts.emplace_back(n, 0);
+    for (const std::vector<int>& layout : hosts)
+        for (int coll = EF_ALLREDUCE; coll <= EF_BROADCAST; ++coll)
+            for (rank_t rank = 0; rank < rank_t(layout.size()); ++rank) {
+                plan_request r;
+                r.coll = ef_collective_t(coll);
+                r.nranks = rank_t(layout.size());
+                r.rank = rank;
+                r.host_of = layout;
+                if (!a.accepts(r)) continue;
+                const plan apart = a.build(r);
+                r.in_place = true;
+                const plan in_place = a.build(r);
+                EXPECT_EQ(apart.turn, in_place.turn);
+                EXPECT_EQ(apart.eager, in_place.eager);
+                EXPECT_EQ(apart.nblocks, in_place.nblocks);
+                const auto messages = [](const plan& p) {
+                    std::string all;
+                    for (const move& m : p.moves) {
+                        move bare = m;
+                        bare.src = bare.dst = buffer::out;
+                        bare.message_first = false;
+                        if (m.peer >= 0) all += text_of(bare) + "\n";
+                    }
+                    return all;
+                };
+                ASSERT_EQ(messages(apart), messages(in_place))
+                    << describe(a.name, r) << ", rank " << rank;
+            }
+}
+
 std::vector<std::string_view> names() {
     std::vector<std::string_view> out;
     for (const algorithm& a : algorithms()) out.push_back(a.name);
