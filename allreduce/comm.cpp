@@ -2,6 +2,7 @@
 
 #include "allreduce/calibrate.hpp"
 #include "allreduce/comm_lock.hpp"
+#include "transport/base/clock.hpp"
 #include "transport/base/log.hpp"
 
 #include <fmt/format.h>
@@ -142,11 +143,12 @@ result<std::unique_ptr<comm>> comm::create(int rank, int nranks, const ef_comm_o
 }
 
 result<std::unique_ptr<comm>> comm::split(int color, int key) {
-    if (status s = prior_failure(); !s.ok()) return s;
+    if (status s = wrong_process(); !s.ok()) return s;
     result<waiter> w = waiter::create();
     if (!w.ok()) return w.why();
     auto owned = std::make_unique<waiter>(std::move(*w));
     comm_lock hold(lock_, contenders_);
+    if (failed_.load(std::memory_order_relaxed)) return failure_;
     result<std::unique_ptr<group>> g = group_->split(color, key, *owned);
     if (!g.ok()) return g.why();
     if (!*g) return std::unique_ptr<comm>();
@@ -161,12 +163,10 @@ result<std::vector<std::byte>> comm::exchange(std::span<const std::byte> mine) {
     return group_->exchange(mine);
 }
 
-status comm::prior_failure() const {
-    if (fork_generation() != made_in_)
-        return status(EF_INVALID,
-                      "this communicator belongs to the process that this one was forked from");
-    if (!failed_.load(std::memory_order_acquire)) return {};
-    return failure_;  // written once, before failed_
+status comm::wrong_process() const {
+    if (fork_generation() == made_in_) return {};
+    return status(EF_INVALID,
+                  "this communicator belongs to the process that this one was forked from");
 }
 
 // ---------------------------------------------------------------- starting
@@ -252,10 +252,11 @@ void comm::give_back(request* r) noexcept {
 }
 
 result<request*> comm::start(const collective_call& c) {
-    if (status s = prior_failure(); !s.ok()) return s.in(collective_name(c.coll));
     bool in_place = false;
     if (status s = check(c, in_place); !s.ok()) return s.in(collective_name(c.coll));
+    if (status s = wrong_process(); !s.ok()) return s.in(collective_name(c.coll));
     comm_lock hold(lock_, contenders_);
+    if (failed_.load(std::memory_order_relaxed)) return failure_.in(collective_name(c.coll));
     request* r = take_request();
     const uint64_t number = ++next_number_;
     r->site = {collective_name(c.coll), number, c.count, c.type, c.op, c.root, ""};
@@ -294,13 +295,14 @@ result<request*> comm::start_barrier() {
 
 result<request*> comm::start_p2p(bool sending, void* buf, size_t count, ef_type_t type, int peer) {
     const char* what = sending ? "send" : "recv";
-    if (status s = prior_failure(); !s.ok()) return s.in(what);
     if (!ef_type_size(type))
         return status(EF_INVALID, fmt::format("{}: type {} is none of ef_type_t", what, int(type)));
     if (peer < 0 || peer >= nranks())
         return status(EF_INVALID, fmt::format("{}: rank {} of {}", what, peer, nranks()));
     if (count && !buf) return status(EF_INVALID, fmt::format("{}: the buffer is NULL", what));
+    if (status s = wrong_process(); !s.ok()) return s.in(what);
     comm_lock hold(lock_, contenders_);
+    if (failed_.load(std::memory_order_relaxed)) return failure_.in(what);
     request* r = take_request();
     r->site = {what, ++next_p2p_, count, type, EF_SUM, peer, ""};
     r->sending = sending;
@@ -316,11 +318,9 @@ result<request*> comm::start_p2p(bool sending, void* buf, size_t count, ef_type_
 // ---------------------------------------------------------------- finishing
 
 status comm::test(request* r, bool& done) {
+    if (status s = wrong_process(); !s.ok()) return s;
     comm_lock hold(lock_, contenders_);
-    if (!r->finished) {
-        poll();
-        tick();
-    }
+    if (!r->finished && !poll() && (connecting_ || now_ns() - ticked_at_ns_ >= tick_ns)) tick();
     done = r->finished;
     if (!done) return {};
     status s = std::move(r->result);
@@ -329,6 +329,7 @@ status comm::test(request* r, bool& done) {
 }
 
 status comm::wait(request* r) {
+    if (status s = wrong_process(); !s.ok()) return s;
     comm_lock hold(lock_, contenders_);
     for (unsigned fruitless = 0; !r->finished; ++fruitless) {
         if (poll()) fruitless = 0;
@@ -340,6 +341,9 @@ status comm::wait(request* r) {
 }
 
 status comm::finish() {
+    // In a forked child the descriptors are closed, and their numbers may be the application's by
+    // now.
+    if (!wrong_process().ok()) return {};
     comm_lock hold(lock_, contenders_);
     for (unsigned fruitless = 0; !idle() && !failed_.load(std::memory_order_relaxed); ++fruitless) {
         if (poll()) fruitless = 0;
@@ -350,6 +354,7 @@ status comm::finish() {
 }
 
 void comm::abort() noexcept {
+    if (!wrong_process().ok()) return;
     // The thread that holds the lock may be asleep or spinning in wait(): it does the rest within a
     // tick.
     abort_asked_.store(true, std::memory_order_release);

@@ -75,12 +75,14 @@ private:
     comm(config c, std::unique_ptr<group> g, std::unique_ptr<waiter> w,
          std::shared_ptr<selection> s);
 
+    static constexpr uint64_t tick_ns = 1'000'000;
+
     // comm.cpp
     status check(const collective_call& c, bool& in_place) const;
     result<const cached_program*> program_for(const collective_call& c, bool in_place);
     request* take_request();
     void give_back(request* r) noexcept;
-    status prior_failure() const;
+    status wrong_process() const;
 
     // progress.cpp
     bool poll();

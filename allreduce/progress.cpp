@@ -24,7 +24,6 @@ namespace {
 
 constexpr uint64_t spin_ns = 50'000;
 constexpr uint64_t yield_ns = 2'000'000;
-constexpr uint64_t tick_ns = 1'000'000;
 constexpr int sleep_ms = 100;             // longest sleep: the deadlines are looked at this often
 constexpr int sleep_among_others_ms = 1;  // while other communicators of the process have work
 // A gap between two ticks that is longer than any sleep means that nobody was waiting (the
