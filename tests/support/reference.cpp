@@ -187,7 +187,7 @@ private:
         for_blocks(r, m, [&](size_t at, size_t n) {
             std::byte* dst = memory(r, m.dst).data() + at;
             const std::byte* src = memory(r, m.src).data() + at;
-            const std::byte* msg = l.data.data() + from;
+            const std::byte* msg = receives(m) ? l.data.data() + from : nullptr;
             switch (m.kind) {
             case move_kind::recv:
                 std::copy_n(msg, n, dst);
