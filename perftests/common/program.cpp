@@ -34,7 +34,13 @@ public:
     }
     communicator(const communicator&) = delete;
     communicator& operator=(const communicator&) = delete;
-    ~communicator() { ef_comm_destroy(comm_); }
+    /// Reached with a communicator only on the way out of a failure: the others should not wait for
+    /// this rank until their timeout.
+    ~communicator() {
+        if (!comm_) return;
+        ef_comm_abort(comm_);
+        ef_comm_destroy(comm_);
+    }
     ef_comm_t get() const noexcept { return comm_; }
     void close() {
         const ef_comm_t c = std::exchange(comm_, nullptr);

@@ -92,12 +92,18 @@ std::string random_key() {
 class local_job {
 public:
     local_job(const char* program, int nranks) : program_(program), children_(size_t(nranks)) {
-        sigset_t chld;
-        sigemptyset(&chld);
-        sigaddset(&chld, SIGCHLD);
+        sigset_t heard;
+        sigemptyset(&heard);
+        sigaddset(&heard, SIGCHLD);
         signal(SIGCHLD, SIG_DFL);  // ignored by whoever started us, it would reap behind our back
-        if (sigprocmask(SIG_BLOCK, &chld, &old_mask_) != 0) fail_errno("sigprocmask");
-        signals_.set(signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK));
+        // What ends us is taken in order, so that the ranks are reaped and not left to init. One
+        // that is ignored (nohup) stays so.
+        for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+            struct sigaction now {};
+            if (sigaction(s, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) sigaddset(&heard, s);
+        }
+        if (sigprocmask(SIG_BLOCK, &heard, &old_mask_) != 0) fail_errno("sigprocmask");
+        signals_.set(signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK));
         if (signals_.get() < 0) fail_errno("signalfd");
         int ends[2];
         if (pipe2(ends, O_CLOEXEC) != 0) fail_errno("pipe");
@@ -114,6 +120,7 @@ public:
         for (child& c : children_)
             if (c.running) waitpid(c.pid, nullptr, 0);
         sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+        if (ended_by_ != 0) raise(ended_by_);  // to end by it, as the sender expects
     }
 
     void start(const std::function<int(const seat&)>& body) {
@@ -134,6 +141,7 @@ public:
         std::optional<deadline> after_end, after_failure;
         while (reap() > 0) {
             read_reports();
+            if (ended_by_ != 0) return exit_failed;  // the destructor ends and reaps them
             if (!after_end && ended_ > 0) after_end = deadline::in_ms(grace_ms);
             if (!after_failure && verdict_.failed())
                 after_failure = deadline::in_ms(std::min(grace_ms, failure_grace_ms));
@@ -264,7 +272,8 @@ private:
         if (poll(p, 2, ms) <= 0) return;
         if ((p[1].revents & POLLHUP) && !(p[1].revents & POLLIN)) pipe_open_ = false;
         signalfd_siginfo info;
-        while (read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) continue;
+        while (read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info))
+            if (info.ssi_signo != SIGCHLD) ended_by_ = int(info.ssi_signo);
     }
 
     const char* program_;
@@ -273,7 +282,8 @@ private:
     sigset_t old_mask_{};
     descriptor signals_, read_end_, write_end_, listener_;
     verdict verdict_;
-    int ended_ = 0;
+    int ended_ = 0;     // children
+    int ended_by_ = 0;  // signal that asked this process to end
     bool killing_ = false;
     bool pipe_open_ = true;
 };

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -140,6 +141,29 @@ TEST(RunLocal, TakesItsRanksAlongWhenItIsKilledItself) {
     while ((runs(s->pid[0]) || runs(s->pid[1])) && !limit.passed()) usleep(1000);
     EXPECT_FALSE(runs(s->pid[0]));
     EXPECT_FALSE(runs(s->pid[1]));
+}
+
+TEST(RunLocal, ReapsItsRanksWhenItIsAskedToEnd) {
+    shared* const s = shared::make();
+    ASSERT_NE(s, nullptr);
+    // As a subreaper this process would inherit what its child leaves behind.
+    ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    const pid_t parent = fork();
+    ASSERT_GE(parent, 0);
+    if (parent == 0)
+        _exit(run_local("test", 2, 1000, [s](const seat&) -> int {
+            s->count.fetch_add(1);
+            for (;;) pause();
+        }));
+    const deadline limit = deadline::in_ms(5000);
+    while (s->count.load() < 2 && !limit.passed()) usleep(1000);
+    ASSERT_EQ(s->count.load(), 2);
+    kill(parent, SIGTERM);
+    int how = 0;
+    ASSERT_EQ(waitpid(parent, &how, 0), parent);
+    EXPECT_TRUE(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
+    EXPECT_EQ(waitpid(-1, nullptr, 0), -1) << "a rank was left to its grandparent";
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 }  // namespace
