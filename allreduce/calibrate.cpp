@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,6 +43,32 @@ status pass(comm& c, bool sending, std::vector<std::byte>& data, size_t bytes, r
     return r.ok() ? c.wait(*r) : r.why();
 }
 
+// While two ranks measure, each keeps to a core of its own: a scheduler that has them share one
+// would be measured instead of the medium.
+class on_own_core {
+public:
+    explicit on_own_core(bool first) {
+        if (sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        for (size_t i = 0; i < CPU_SETSIZE; ++i) {
+            const size_t cpu = first ? i : CPU_SETSIZE - 1 - i;
+            if (!CPU_ISSET(cpu, &before_)) continue;
+            CPU_SET(cpu, &one);
+            moved_ = sched_setaffinity(0, sizeof(one), &one) == 0;
+            return;
+        }
+    }
+    ~on_own_core() {
+        if (moved_) sched_setaffinity(0, sizeof(before_), &before_);
+    }
+    on_own_core(const on_own_core&) = delete;
+
+private:
+    cpu_set_t before_;
+    bool moved_ = false;
+};
+
 // There and back; on the side of `first` the least time of a round trip in ns.
 status round_trips(comm& c, rank_t peer, bool first, size_t bytes, int trips, double& ns) {
     std::vector<std::byte> data(bytes);
@@ -54,6 +81,7 @@ status round_trips(comm& c, rank_t peer, bool first, size_t bytes, int trips, do
 }
 
 status measure_medium(comm& c, rank_t peer, bool first, cost::medium_model& m) {
+    const on_own_core pinned(first);
     double small = 0, large = 0;
     if (status s = round_trips(c, peer, first, 8, small_trips, small); !s.ok()) return s;
     if (status s = round_trips(c, peer, first, large_bytes, large_trips, large); !s.ok()) return s;

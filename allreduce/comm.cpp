@@ -4,6 +4,7 @@
 #include "allreduce/comm_lock.hpp"
 #include "transport/base/clock.hpp"
 #include "transport/base/log.hpp"
+#include "transport/bootstrap/identity.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -77,7 +78,7 @@ bool too_many_for_cores(const group& g) {
     int here = 0;
     const peer_info& me = g.info(g.rank());
     for (rank_t r = 0; r < g.nranks(); ++r) here += g.info(r).host_id == me.host_id;
-    return here > me.cores;
+    return here > cores_of_host(g, g.rank());
 }
 
 bool overlaps(const void* a, size_t a_bytes, const void* b, size_t b_bytes) noexcept {

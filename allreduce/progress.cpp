@@ -22,7 +22,7 @@
 namespace ef {
 namespace {
 
-constexpr uint64_t spin_ns = 50'000;
+constexpr uint64_t spin_ns = 10'000;
 constexpr uint64_t yield_ns = 2'000'000;
 constexpr int sleep_ms = 100;             // longest sleep: the deadlines are looked at this often
 constexpr int sleep_among_others_ms = 1;  // while other communicators of the process have work

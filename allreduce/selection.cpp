@@ -1,5 +1,7 @@
 #include "allreduce/selection.hpp"
 
+#include "transport/bootstrap/identity.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,13 +24,14 @@ result<std::shared_ptr<selection>> selection::create(group& g, const config& c) 
 
     std::map<std::string, int> hosts, ranks_on;
     int ranks_per_host = 1;
-    int least_cores = g.info(0).cores;
+    int least_cores = cores_of_host(g, 0);
     for (rank_t r = 0; r < g.nranks(); ++r) {
         // Where shared memory is switched off, a rank is as far from its neighbour as from anybody.
         const std::string id = c.transport == "tcp" ? fmt::format("rank {}", r) : g.info(r).host_id;
         s->host_of_.push_back(hosts.emplace(id, int(hosts.size())).first->second);
         ranks_per_host = std::max(ranks_per_host, ++ranks_on[g.info(r).host_id]);
-        least_cores = std::min(least_cores, int(g.info(r).cores));
+        if (ranks_on[g.info(r).host_id] == 1)
+            least_cores = std::min(least_cores, cores_of_host(g, r));
     }
     s->model_.cores = std::max(1, least_cores);
     s->planner_ = std::make_unique<cost::planner>(ranks_per_host, forced, uint64_t(c.chunk_bytes));

@@ -24,7 +24,7 @@ bool known_failure(int32_t code) {
 bool rank_within(uint32_t r, rank_t nranks) { return r < uint32_t(nranks); }
 
 void put_info(writer& w, const peer_info& p) {
-    w.text(p.host).text(p.host_id).put(uint32_t(p.pid)).put(uint32_t(p.cores));
+    w.text(p.host).text(p.host_id).put(uint32_t(p.pid)).text(p.cpus);
     w.text(p.address).text(p.unix_name).text(p.interface_);
 }
 
@@ -32,7 +32,7 @@ void get_info(reader& r, peer_info& p) {
     p.host = r.text();
     p.host_id = r.text();
     p.pid = int32_t(r.get<uint32_t>());
-    p.cores = int32_t(r.get<uint32_t>());
+    p.cpus = r.text();
     p.address = r.text();
     p.unix_name = r.text();
     p.interface_ = r.text();

@@ -34,7 +34,8 @@ struct peer_info {
     std::string host_id;  // equal: shares memory and abstract unix sockets (boot id, network
                           // namespace, user)
     int32_t pid = 0;
-    int32_t cores = 0;       // cores its process may run on
+    std::string
+        cpus;  // CPUs its process may run on: a hexadecimal digit for each four, CPU 0 first
     std::string address;     // "ip:port" or "[ip6]:port" of its data listener
     std::string unix_name;   // of its abstract unix listener
     std::string interface_;  // name of the interface behind `address`
