@@ -18,12 +18,13 @@ std::vector<profile::round> rounds_of(const plan& p, std::span<const int> host_o
         profile::round& w = rounds[std::min(v.round, p.rounds)];
         const float n = float(v.what.count) / float(p.nblocks);
         if (v.kind == move_kind::copy) w.copied += n;
-        if (v.kind == move_kind::reduce || v.kind == move_kind::recv_reduce) w.reduced += n;
+        if (v.kind == move_kind::reduce) w.reduced += n;
         if (v.peer < 0) continue;
         const bool near = same_host(host_of, p.rank, v.peer), sends = v.kind == move_kind::send;
         (near ? w.messages_near : w.messages_far) += 1;
         if (near) (sends ? w.sent_near : w.received_near) += n;
         else (sends ? w.sent_far : w.received_far) += n;
+        if (v.kind == move_kind::recv_reduce) (near ? w.reduced_near : w.reduced) += n;
         if (!sends) (near ? w.waits_near : w.waits_far) = true;
     }
     return rounds;
@@ -39,10 +40,12 @@ round_work work_of(const profile::round& r, double bytes, double chunk, const ma
     const double near_bytes = bytes * (r.sent_near + r.received_near),
                  far_bytes = bytes * (r.sent_far + r.received_far);
     round_work w;
-    w.work = bytes *
-             (r.sent_near * m.intra.send_ns_per_byte + r.received_near * m.intra.recv_ns_per_byte +
-              r.sent_far * m.inter.send_ns_per_byte + r.received_far * m.inter.recv_ns_per_byte +
-              r.reduced * m.gamma_ns_per_byte + r.copied * m.copy_ns_per_byte / 2);
+    w.work =
+        bytes * (r.sent_near * m.intra.send_ns_per_byte +
+                 (r.received_near - r.reduced_near) * m.intra.recv_ns_per_byte +
+                 r.reduced_near * std::max(m.intra.recv_ns_per_byte, m.gamma_ns_per_byte) +
+                 r.sent_far * m.inter.send_ns_per_byte + r.received_far * m.inter.recv_ns_per_byte +
+                 r.reduced * m.gamma_ns_per_byte + r.copied * m.copy_ns_per_byte / 2);
     w.messages = std::max<double>(r.messages_near, near_bytes / chunk) * m.intra.cpu_ns +
                  std::max<double>(r.messages_far, far_bytes / chunk) * m.inter.cpu_ns;
     w.alpha = std::max(r.waits_near ? m.intra.alpha_ns : 0, r.waits_far ? m.inter.alpha_ns : 0);

@@ -8,9 +8,10 @@
 //
 //     T = sum_t alpha(t)  +  M + (S - M) / k
 //
-// where alpha(t) is the slowest medium used in round t, plus the messages of the busiest rank times
-// cpu. When ranks outnumber cores, T is at least all ranks' work divided by the cores, and each
-// round costs a turn of the scheduler.
+// where a reduction of a message of the same host costs the larger of beta and gamma, since it
+// reads it where it lies; alpha(t) is the slowest medium used in round t, plus the messages of the
+// busiest rank times cpu. When ranks outnumber cores, T is at least all ranks' work divided by the
+// cores, and each round costs a turn of the scheduler.
 #pragma once
 
 #include "allreduce/algo/algorithm.hpp"
@@ -30,8 +31,9 @@ struct price {
 struct profile {
     struct round {
         float sent_near = 0, sent_far = 0, received_near = 0,
-              received_far = 0;  // shares of the vector
-        float reduced = 0, copied = 0;
+              received_far = 0;         // shares of the vector
+        float reduced_near = 0;         // the part of received_near that is reduced where it lies
+        float reduced = 0, copied = 0;  // reductions of what is in private memory by then
         uint16_t messages_near = 0, messages_far = 0;
         bool waits_near = false,
              waits_far = false;  // receives from a rank of this host, of another

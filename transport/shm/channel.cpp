@@ -66,11 +66,11 @@ private:
     segment* map_ = nullptr;
     doorbell* peer_bell_ = nullptr;  // null until connected
     uint64_t sent_ = 0;
-    uint64_t credit_ = 0;         // our last look at the peer's `released`
-    uint64_t last_borrowed_ = 0;  // number of the last message that borrows its data
-    uint64_t ring_head_ = 0;      // bytes ever placed in the data ring, padding included
-    uint64_t ring_tail_ = 0;      // bytes of it known to be free again
-    uint64_t received_ = 0;       // messages released by us
+    uint64_t credit_ = 0;            // our last look at the peer's `released`
+    uint64_t last_borrowed_ = 0;     // number of the last message that borrows its data
+    uint64_t ring_head_ = 0;         // bytes ever placed in the data ring, padding included
+    uint64_t ring_tail_ = 0;         // bytes of it known to be free again
+    uint64_t received_ = 0;          // messages released by us
     uint32_t ring_use_[slots] = {};  // bytes of the data ring held by message n, at n % slots
     memory::segment known_;          // last answer of memory::span_of ...
     uint64_t known_at_ = 0;          // ... and the generation it holds for

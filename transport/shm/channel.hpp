@@ -1,7 +1,7 @@
 // The shared-memory channel: between two ranks of one host.
 //
 // A message travels in the cheapest of four ways, chosen by the sender per message:
-//   in_slot     up to 40 bytes, in the slot's own cache line
+//   in_slot     up to 104 bytes, in the slot itself
 //   in_ring     copied through the data ring (two copies, the second one usually is the reduction)
 //   in_segment  the data lies in memory of ef_mem_alloc: only a reference travels, and the peer
 //   reads it in place in_private  ordinary memory, and process_vm_readv is allowed and quicker than

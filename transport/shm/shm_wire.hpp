@@ -2,25 +2,25 @@
 // datagrams of the unix socket beside it. Both ends are the same machine, so integers are native; a
 // version guards against two builds.
 //
-//   segment     +--------+ 0            direction 0: dialler -> acceptor
-//               | slots  | 64 x 64 B    direction 1: acceptor -> dialler, the same again
+//   segment     +--------+ 0             direction 0: dialler -> acceptor
+//               | slots  | 64 x 128 B    direction 1: acceptor -> dialler, the same again
 //               | credit | 64 B
 //               | data   | 256 KiB
 //               +--------+
 //
-// A slot is one cache line, so a small message costs one line transfer. The writer fills it and
-// then stores `seq` = number of the message, counted from 1; the reader polls the slot where the
-// next number must appear. Slots are never overlaid by payload: a stale byte can not look like a
-// sequence number.
+// A slot is a pair of cache lines, of which a message of up to 40 bytes touches one, so a small
+// message costs one line transfer. The writer fills it and then stores `seq` = number of the
+// message, counted from 1; the reader polls the slot where the next number must appear. Slots are
+// never overlaid by payload: a stale byte can not look like a sequence number.
 //
 //   slot  offset size
 //            0     8   seq      message number, stored last
 //            8     8   tag
-//           16     4   bytes    payload
-//           20     4   how      where the payload is: in the slot, in the data ring, in a segment,
-//           in private memory 24     8   where    offset in the data ring or the segment, or an
-//           address 32     8   segment  id of the sender's ef_mem_alloc segment 24    40   inlined
-//           payload, if how == in_slot
+//           16     4   bytes    of payload
+//           20     4   how      where the payload is: slot, data ring, segment, private memory
+//           24     8   where    offset in the data ring or the segment, or an address
+//           32     8   segment  id of the sender's ef_mem_alloc segment
+//           24   104   inlined  the payload, if how == in_slot
 //
 // `credit` is the reader's: the number of messages that it has released. The writer knows what each
 // used, so one word frees slots, data ring and borrowed memory alike.
@@ -36,11 +36,11 @@ constexpr uint32_t version = 1;
 constexpr uint32_t slots = 64;
 constexpr uint32_t data_bytes = 256 * 1024;
 constexpr uint32_t max_message = data_bytes / 2;
-constexpr uint32_t inline_bytes = 40;
+constexpr uint32_t inline_bytes = 104;
 
 enum class placed : uint32_t { in_slot = 1, in_ring = 2, in_segment = 3, in_private = 4 };
 
-struct alignas(64) slot {
+struct alignas(128) slot {
     std::atomic<uint64_t> seq;
     uint64_t tag;
     uint32_t bytes;
@@ -53,7 +53,7 @@ struct alignas(64) slot {
         std::byte inlined[inline_bytes];
     };
 };
-static_assert(sizeof(slot) == 64 && offsetof(slot, inlined) == 24);
+static_assert(sizeof(slot) == 128 && offsetof(slot, inlined) == 24);
 
 struct alignas(64) credit_line {
     std::atomic<uint64_t> released;
@@ -66,7 +66,7 @@ struct direction {
     credit_line credit;
     alignas(64) std::byte data[data_bytes];
 };
-static_assert(sizeof(direction) == slots * 64 + 64 + data_bytes);
+static_assert(sizeof(direction) == slots * 128 + 128 + data_bytes);
 
 struct segment {
     direction way[2];
