@@ -20,7 +20,7 @@ namespace ef {
 namespace {
 
 constexpr int small_trips = 40;
-constexpr int large_trips = 6;
+constexpr int large_trips = 24;  // the first ones find a connection that has not found its pace
 constexpr size_t large_bytes = 256 * 1024;
 constexpr size_t cached_bytes = 128 * 1024;
 constexpr size_t beyond_cache_bytes = 8 << 20;

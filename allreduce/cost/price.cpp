@@ -8,6 +8,10 @@ namespace {
 
 constexpr rank_t most_ranks_read = 64;
 
+// Where ranks share cores, the chain of rounds and the work of all ranks overlap, but not wholly: at equal work the plan
+// that leaves fewer ranks idle wins (8 ranks on 2 cores, 1 MiB over tcp: double_tree 1.5 ms, tree 2.3 ms).
+constexpr double imperfect_overlap = 0.25;
+
 bool same_host(std::span<const int> host_of, rank_t a, rank_t b) {
     return host_of.empty() || host_of[size_t(a)] == host_of[size_t(b)];
 }
@@ -110,7 +114,9 @@ price price_of(const profile& p, rank_t nranks, int ranks_per_host, uint64_t byt
     double ns = latency + fullest + (in_turn - fullest) / chunks;
     if (ranks_per_host > m.cores) {
         const double hosts = double(nranks) / ranks_per_host, turns = ranks_per_host / m.cores;
-        ns = std::max(ns, all_work / hosts / m.cores) + rounds * turns * m.switch_ns;
+        const double work = all_work / hosts / m.cores;
+        ns = std::max(ns, work) + std::min(ns, work) * imperfect_overlap +
+             rounds * turns * m.switch_ns;
     }
     return {ns, rounds};
 }

@@ -11,7 +11,8 @@
 // where a reduction of a message of the same host costs the larger of beta and gamma, since it
 // reads it where it lies; alpha(t) is the slowest medium used in round t, plus the messages of the
 // busiest rank times cpu. When ranks outnumber cores, T is at least all ranks' work divided by the
-// cores, and each round costs a turn of the scheduler.
+// cores, a part of the smaller of the two is not hidden behind the larger, and each round costs a
+// turn of the scheduler.
 #pragma once
 
 #include "allreduce/algo/algorithm.hpp"

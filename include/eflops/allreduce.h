@@ -80,7 +80,8 @@ EF_API ef_status_t ef_comm_split(ef_comm_t comm, int color, int key, ef_comm_t* 
  * peers that have not called it yet are told. After a failure it frees at once. NULL is allowed. */
 EF_API ef_status_t ef_comm_destroy(ef_comm_t comm);
 
-/* Make all pending and later calls on `comm`, here and on every other rank, return EF_ABORTED. Does
+/* Make all pending and later calls on `comm`, here and on every other rank, return EF_ABORTED
+ * (except that a call there whose messages have all arrived may still succeed first). Does
  * not block, any thread; the handle stays valid until ef_comm_destroy. */
 EF_API ef_status_t ef_comm_abort(ef_comm_t comm);
 

@@ -37,10 +37,10 @@ bool same_host(const endpoint& a, const endpoint& b) {
     return a.family() == b.family() && std::equal(x.begin(), x.end(), y.begin());
 }
 
-std::vector<candidate> list_interfaces() {
+result<std::vector<candidate>> list_interfaces() {
     std::vector<candidate> out;
     ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) return out;
+    if (getifaddrs(&list) != 0) return system_error("getifaddrs", errno);
     const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> own(list, freeifaddrs);
     for (const ifaddrs* i = list; i; i = i->ifa_next) {
         if (!i->ifa_addr || !(i->ifa_flags & IFF_UP)) continue;
@@ -117,8 +117,9 @@ result<interface_choice> wanted_one(const std::vector<candidate>& all, const std
 }  // namespace
 
 interface_choice loopback_interface() {
-    for (const candidate& c : list_interfaces())
-        if (c.address.loopback()) return chosen(c, "all ranks are on this host");
+    if (const auto all = list_interfaces(); all.ok())
+        for (const candidate& c : *all)
+            if (c.address.loopback()) return chosen(c, "all ranks are on this host");
     sockaddr_in a{};
     a.sin_family = AF_INET;
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -126,7 +127,9 @@ interface_choice loopback_interface() {
 }
 
 result<interface_choice> choose_interface(const std::string& wanted, const endpoint* root) {
-    const std::vector<candidate> all = list_interfaces();
+    const result<std::vector<candidate>> listed = list_interfaces();
+    if (!listed.ok()) return listed.why();
+    const std::vector<candidate>& all = *listed;
     if (!wanted.empty()) return wanted_one(all, wanted, root);
     if (root && root->loopback()) {
         interface_choice r{*root, loopback_interface().name, "the root is on loopback"};
