@@ -243,7 +243,7 @@ request* comm::take_request() {
     request* r = pool_.pop();
     r->owner = this;
     r->finished = r->started = false;
-    r->done = r->ticket = 0;
+    r->done = r->ticket = r->fetched = 0;
     return r;
 }
 

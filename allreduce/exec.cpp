@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace ef {
 
@@ -127,7 +128,9 @@ bool exec::advance_receive(lane_state& l, const lane& q) noexcept {
         return false;
     }
     if (s.dependencies && allowed(s, st.done, m.bytes) < m.bytes) return false;
-    if (!consume(l, s, st, m)) return false;
+    const uint64_t there = consume(l, s, st.done, m);
+    if (there < m.bytes) return std::exchange(l.fetched, there) < there;
+    l.fetched = 0;
     l.link->release();
     st.done += m.bytes;
     if (st.done == s.bytes) {
@@ -137,31 +140,28 @@ bool exec::advance_receive(lane_state& l, const lane& q) noexcept {
     return true;
 }
 
-// The message at the head into its place. False: not all of it has come.
-bool exec::consume(lane_state& l, const step& s, step_state& st, const message& m) noexcept {
+// The message at the head into its place. How many of its bytes are there; it is done with when all are.
+uint64_t exec::consume(lane_state& l, const step& s, uint64_t from, const message& m) noexcept {
     if (s.kind == move_kind::recv) {
-        std::byte* dst = address(s.dst, s.at) + st.done;
-        if (!m.view) return l.link->fetch(dst) == m.bytes;
+        std::byte* dst = address(s.dst, s.at) + from;
+        if (!m.view) return l.link->fetch(dst);
         memcpy(dst, m.view, m.bytes);
-        return true;
+        return m.bytes;
     }
-    if (!m.view) return fetch_and_reduce(l, s, st.done, m);
-    combine(s, st.done, m.view, m.bytes);
-    return true;
+    if (!m.view) return fetch_and_reduce(l, s, from);
+    combine(s, from, m.view, m.bytes);
+    return m.bytes;
 }
 
 // Reduce what has come while the rest is on its way.
-bool exec::fetch_and_reduce(lane_state& l, const step& s, uint64_t from,
-                            const message& m) noexcept {
+uint64_t exec::fetch_and_reduce(lane_state& l, const step& s, uint64_t from) noexcept {
     std::byte* const landing = scratch(l);
-    if (!landing) return false;
+    if (!landing) return 0;
     const uint64_t there = l.link->fetch(landing);
-    const uint64_t whole = there - there % call_.element_bytes;
-    if (whole > l.fetched) combine(s, from + l.fetched, landing + l.fetched, whole - l.fetched);
-    l.fetched = whole;
-    if (there < m.bytes) return false;
-    l.fetched = 0;
-    return true;
+    const uint64_t begin = l.fetched - l.fetched % call_.element_bytes,
+                   end = there - there % call_.element_bytes;
+    if (end > begin) combine(s, from + begin, landing + begin, end - begin);
+    return there;
 }
 
 void exec::combine(const step& s, uint64_t from, const std::byte* msg, uint64_t bytes) noexcept {

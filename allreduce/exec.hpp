@@ -64,7 +64,7 @@ private:
         channel* link;
         uint32_t send_at, receive_at;  // heads
         bool draining;                 // all posted, peer has not consumed all
-        uint64_t fetched;              // bytes of the message at the head that are reduced already
+        uint64_t fetched;  // bytes of the message at the head that have been brought here
     };
 
     std::byte* address(buffer b, uint64_t at) const noexcept;
@@ -72,8 +72,8 @@ private:
     uint64_t finished_bytes(const step& s, const step_state& st) const noexcept;
     bool advance_send(lane_state& l, const lane& q) noexcept;
     bool advance_receive(lane_state& l, const lane& q) noexcept;
-    bool consume(lane_state& l, const step& s, step_state& st, const message& m) noexcept;
-    bool fetch_and_reduce(lane_state& l, const step& s, uint64_t from, const message& m) noexcept;
+    uint64_t consume(lane_state& l, const step& s, uint64_t from, const message& m) noexcept;
+    uint64_t fetch_and_reduce(lane_state& l, const step& s, uint64_t from) noexcept;
     bool advance_local() noexcept;
     void combine(const step& s, uint64_t from, const std::byte* msg, uint64_t bytes) noexcept;
     void refuse(const lane& q, const step& s, const step_state& st, const message& m) noexcept;

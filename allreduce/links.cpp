@@ -79,8 +79,8 @@ result<std::unique_ptr<channel>> links::make(std::vector<link> sockets) {
     return make_tcp_channel(group_.name(peer), std::move(fds), medium(peer), waiter_);
 }
 
-status links::attend() {
-    status first;
+links::break_report links::attend() {
+    break_report first;
     for (table& t : table_) {
         for (size_t peer = 0; peer < t.ready.size(); ++peer) {
             channel* c = t.ready[peer];
@@ -88,8 +88,15 @@ status links::attend() {
             c->progress();
             c->attend();
             if (c->error().ok()) continue;
-            group_.suspect(rank_t(peer), c->error());
-            if (first.ok()) first = c->error();
+            const rank_t r = rank_t(peer);
+            group_.suspect(r, c->error());
+            if (!first.why.ok()) continue;
+            first.left = group_.gone(r);
+            first.why = c->error();
+            if (first.left)
+                first.why =
+                    status(EF_PEER_LOST,
+                           group_.name(r).text() + " has left the communicator (ef_comm_destroy)");
         }
     }
     return first;

@@ -31,9 +31,12 @@ public:
     /// Is a channel wanted that is not there yet?
     bool connecting() const noexcept { return missing_ > 0; }
 
-    /// Let every channel look at its socket, and tell the group of those that broke. The first
-    /// error found, or OK.
-    status attend();
+    struct break_report {
+        status why;         // OK: no channel is broken
+        bool left = false;  // its peer has said goodbye: it will not be found dead later
+    };
+    /// Let every channel look at its socket, and tell the group of those that broke. The first found.
+    break_report attend();
 
     /// "shm" or "tcp:eth0": how `peer` is or would be reached.
     std::string medium(rank_t peer) const;

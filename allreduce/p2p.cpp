@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace ef {
 namespace {
@@ -83,8 +84,12 @@ bool p2p::advance_receive(rank_t peer, channel& c, peer_queue& q, std::vector<re
                                                 peer, m.bytes, r->bytes - r->done));
             return moved;
         }
-        if (m.view) memcpy(r->buffer + r->done, m.view, m.bytes);
-        else if (c.fetch(r->buffer + r->done) < m.bytes) return moved;
+        if (m.view) {
+            memcpy(r->buffer + r->done, m.view, m.bytes);
+        } else if (const uint64_t there = c.fetch(r->buffer + r->done); there < m.bytes) {
+            return std::exchange(r->fetched, there) < there || moved;
+        }
+        r->fetched = 0;
         c.release();
         r->done += m.bytes;
         moved = true;

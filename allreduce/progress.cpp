@@ -31,6 +31,8 @@ constexpr int sleep_among_others_ms = 1;  // while other communicators of the pr
 constexpr uint64_t absence_ns = 5 * uint64_t(sleep_ms) * 1'000'000;
 // How long a broken channel may wait for the group to find out who died or left.
 constexpr uint64_t broken_grace_ns = 1'000'000'000;
+// One that has left may be missed by an operation that does not need it any more.
+constexpr uint64_t left_grace_ns = 100'000'000;
 
 std::mutex all_lock;
 std::vector<comm*>& all() {
@@ -164,10 +166,11 @@ void comm::tick() {
     result<bool> made = links_->progress();
     if (!made.ok()) return fail(made.why());
     connecting_ = links_->connecting();
-    const status broken = links_->attend();
+    const links::break_report broken = links_->attend();
     if (!group_->failure().ok()) return fail(group_->failure());
     if (idle()) return;
-    if (!broken.ok() && now - moved_at_ns_ > broken_grace_ns) return fail(broken);
+    const uint64_t grace = broken.left ? left_grace_ns : broken_grace_ns;
+    if (!broken.why.ok() && now - moved_at_ns_ > grace) return fail(broken.why);
     if (now - moved_at_ns_ > uint64_t(config_.timeout_ms) * 1'000'000)
         fail(status(EF_TIMEOUT,
                     fmt::format("no progress for {} ms: {}", config_.timeout_ms, waiting_text())));

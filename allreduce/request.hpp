@@ -42,7 +42,9 @@ struct ef_request {
     // point to point
     std::byte* buffer = nullptr;
     uint64_t bytes = 0, done = 0;
-    uint64_t ticket = 0;  // of the last message posted
+    uint64_t ticket = 0;  // sending: of the last message posted
+    uint64_t fetched =
+        0;  // receiving: bytes of the message at the head that have been brought here
     bool started = false;
     bool sending = false;
     int flight_slot = -1;
