@@ -54,7 +54,7 @@ ALL_CXXFLAGS = -std=c++20 -fPIC -pthread $(WARN) $(DEFS) $(SANFLAGS) -fvisibilit
                -ffp-contract=off $(CXXFLAGS)
 ALL_CFLAGS   = -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -Iinclude $(SANFLAGS) $(CFLAGS)
 ALL_LDFLAGS  = -pthread $(SANFLAGS) $(LDFLAGS)
-LIBS         = -lhwloc -lsodium -lhwy -lfmt -ldl
+LIBS         = -lsodium -lhwy -lfmt -ldl
 
 Q = $(if $(V),,@printf '  %-5s %s\n' $(1) $(or $(2),$@);)
 

@@ -140,7 +140,8 @@ bool exec::advance_receive(lane_state& l, const lane& q) noexcept {
     return true;
 }
 
-// The message at the head into its place. How many of its bytes are there; it is done with when all are.
+// The message at the head into its place. How many of its bytes are there; it is done with when all
+// are.
 uint64_t exec::consume(lane_state& l, const step& s, uint64_t from, const message& m) noexcept {
     if (s.kind == move_kind::recv) {
         std::byte* dst = address(s.dst, s.at) + from;

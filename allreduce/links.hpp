@@ -35,7 +35,8 @@ public:
         status why;         // OK: no channel is broken
         bool left = false;  // its peer has said goodbye: it will not be found dead later
     };
-    /// Let every channel look at its socket, and tell the group of those that broke. The first found.
+    /// Let every channel look at its socket, and tell the group of those that broke. The first
+    /// found.
     break_report attend();
 
     /// "shm" or "tcp:eth0": how `peer` is or would be reached.

@@ -94,8 +94,8 @@ public:
     /// moved.
     virtual bool progress() noexcept = 0;
 
-    /// Called about once a millisecond by whoever waits: look at what may cost a system call (the peer's
-    /// death, notices).
+    /// Called about once a millisecond by whoever waits: look at what may cost a system call (the
+    /// peer's death, notices).
     virtual void attend() noexcept {}
 
     /// What broke it, or OK.

@@ -8,8 +8,9 @@ namespace {
 
 constexpr rank_t most_ranks_read = 64;
 
-// Where ranks share cores, the chain of rounds and the work of all ranks overlap, but not wholly: at equal work the plan
-// that leaves fewer ranks idle wins (8 ranks on 2 cores, 1 MiB over tcp: double_tree 1.5 ms, tree 2.3 ms).
+// Where ranks share cores, the chain of rounds and the work of all ranks overlap, but not wholly: at
+// equal work the plan that leaves fewer ranks idle wins (8 ranks on 2 cores, 1 MiB over tcp:
+// double_tree 1.5 ms, tree 2.3 ms).
 constexpr double imperfect_overlap = 0.25;
 
 bool same_host(std::span<const int> host_of, rank_t a, rank_t b) {

@@ -1,5 +1,6 @@
-// Reduction kernels beside the copy limit: bytes/s count what a copy of the result would move (one read and one write per
-// element of the result), so the two can be compared line by line; a sum reads one operand more.
+// Reduction kernels beside the copy limit: bytes/s count what a copy of the result would move (one
+// read and one write per element of the result), so the two can be compared line by line; a sum
+// reads one operand more.
 //
 //   4 KiB: the first cache; 256 KiB: the second; 64 MiB: memory.
 #include "allreduce/reduce/reduce.hpp"
