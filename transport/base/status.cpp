@@ -1,5 +1,7 @@
 #include "transport/base/status.hpp"
 
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -28,7 +30,14 @@ status system_error(std::string_view what, int err) {
         code = EF_NO_RESOURCE;
     char buf[128];
     const char* word = strerror_r(err, buf, sizeof(buf));
-    return status(code, std::string(what) + ": " + word + " (errno " + std::to_string(err) + ")");
+    std::string text = std::string(what) + ": " + word + " (errno " + std::to_string(err) + ")";
+    if (err == EMFILE) {
+        rlimit l{};
+        getrlimit(RLIMIT_NOFILE, &l);
+        text += ": all " + std::to_string(l.rlim_cur) +
+                " descriptors of this process are in use (RLIMIT_NOFILE, ulimit -n)";
+    }
+    return status(code, std::move(text));
 }
 
 namespace {

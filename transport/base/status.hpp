@@ -42,7 +42,8 @@ private:
     std::unique_ptr<reason> why_;
 };
 
-/// EF_SYSTEM (or EF_NO_RESOURCE, EF_NO_MEMORY where `err` says so): "what: strerror (errno 24)".
+/// EF_SYSTEM (or EF_NO_RESOURCE, EF_NO_MEMORY where `err` says so): "what: strerror (errno 24)", for EMFILE with the
+/// limit that was met.
 status system_error(std::string_view what, int err);
 
 /// A value or the reason why there is none.

@@ -132,12 +132,12 @@ endpoint local_end(int socket) {
 
 result<fd> listen_on(const endpoint& at) {
     fd s(socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!s) return socket_error("socket for " + at.text(), errno);
+    if (!s) return system_error("socket for " + at.text(), errno);
     const int on = 1;
     if (at.family() != AF_UNIX) setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (at.family() == AF_INET6) setsockopt(s.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-    if (bind(s.get(), at.get(), at.bytes) != 0) return socket_error("bind " + at.text(), errno);
-    if (listen(s.get(), 4096) != 0) return socket_error("listen " + at.text(), errno);
+    if (bind(s.get(), at.get(), at.bytes) != 0) return system_error("bind " + at.text(), errno);
+    if (listen(s.get(), 4096) != 0) return system_error("listen " + at.text(), errno);
     return s;
 }
 
@@ -145,7 +145,7 @@ result<fd> start_connect(const endpoint& to, bool& in_progress, int& err) {
     in_progress = false;
     err = 0;
     fd s(socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!s) return socket_error("socket for " + to.text(), err = errno);
+    if (!s) return system_error("socket for " + to.text(), err = errno);
     no_delay(s.get());
     int r;
     do {
@@ -156,22 +156,12 @@ result<fd> start_connect(const endpoint& to, bool& in_progress, int& err) {
         in_progress = true;
         return s;
     }
-    return socket_error("connect to " + to.text(), err = errno);
+    return system_error("connect to " + to.text(), err = errno);
 }
 
 void no_delay(int socket) noexcept {
     const int on = 1;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // fails on unix sockets: fine
-}
-
-status socket_error(std::string_view what, int err) {
-    if (err != EMFILE) return system_error(what, err);
-    rlimit l{};
-    getrlimit(RLIMIT_NOFILE, &l);
-    return system_error(fmt::format("{}: all {} descriptors of this process are in use "
-                                    "(RLIMIT_NOFILE, ulimit -n)",
-                                    what, l.rlim_cur),
-                        err);
 }
 
 }  // namespace ef

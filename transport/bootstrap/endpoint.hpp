@@ -48,7 +48,4 @@ result<fd> listen_on(const endpoint& at);
 result<fd> start_connect(const endpoint& to, bool& in_progress, int& err);
 void no_delay(int socket) noexcept;
 
-/// system_error(), and for EMFILE the limit that was met.
-status socket_error(std::string_view what, int err);
-
 }  // namespace ef

@@ -37,7 +37,7 @@ bool listener::ready(int socket) {
 bool listener::paused_by(int err) {
     if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM) return false;
     if (trouble_.ok()) {
-        trouble_ = socket_error("accept", err);
+        trouble_ = system_error("accept", err);
         log(EF_LOG_WARN, "bootstrap: {}", trouble_.text());
     }
     for (const open_socket& o : open_) poller_.remove(o.socket.get());

@@ -17,7 +17,7 @@ class poller {
 public:
     status open() {
         ep_ = fd(epoll_create1(EPOLL_CLOEXEC));
-        return ep_ ? status() : socket_error("group: epoll_create1", errno);
+        return ep_ ? status() : system_error("group: epoll_create1", errno);
     }
     int get() const noexcept { return ep_.get(); }
 
@@ -28,7 +28,7 @@ public:
         e.data.fd = socket;
         if (epoll_ctl(ep_.get(), EPOLL_CTL_ADD, socket, &e) == 0) return {};
         if (errno == EEXIST && epoll_ctl(ep_.get(), EPOLL_CTL_MOD, socket, &e) == 0) return {};
-        return socket_error("group: epoll_ctl", errno);
+        return system_error("group: epoll_ctl", errno);
     }
     void remove(int socket) noexcept { epoll_ctl(ep_.get(), EPOLL_CTL_DEL, socket, nullptr); }
 

@@ -31,6 +31,7 @@ TEST(status, names_the_call_and_the_errno_of_a_system_error) {
               std::string::npos)
         << s.text();
     EXPECT_EQ(system_error("x", EMFILE).code(), EF_NO_RESOURCE);
+    EXPECT_NE(system_error("x", EMFILE).text().find("RLIMIT_NOFILE"), std::string::npos);
     EXPECT_EQ(system_error("x", ENOMEM).code(), EF_NO_MEMORY);
 }
 
