@@ -80,13 +80,32 @@ status round_trips(comm& c, rank_t peer, bool first, size_t bytes, int trips, do
     return s;
 }
 
-status measure_medium(comm& c, rank_t peer, bool first, cost::medium_model& m) {
+// What no quiet machine shows between two ranks of one host: then other programs had the cores
+// while it was measured,
+// and the defaults are nearer to the truth. Another host may be as far as it likes.
+struct bounds {
+    double alpha_ns = 1e9, ns_per_byte = 1e3;
+};
+constexpr bounds of_shm{5'000, 0.5};
+constexpr bounds of_loopback{50'000, 1.5};
+
+// `believed`: set to false if the numbers are beyond the bounds, and `m` is left as it was.
+status measure_medium(comm& c, rank_t peer, bool first, const bounds& most, cost::medium_model& m,
+                      bool& believed) {
     const on_own_core pinned(first);
     double small = 0, large = 0;
     if (status s = round_trips(c, peer, first, 8, small_trips, small); !s.ok()) return s;
     if (status s = round_trips(c, peer, first, large_bytes, large_trips, large); !s.ok()) return s;
     const double alpha = std::max(20.0, small / 2);
     const double per_byte = std::max(0.005, (large / 2 - alpha) / double(large_bytes));
+    if (alpha > most.alpha_ns || per_byte > most.ns_per_byte) {
+        if (first)
+            log(EF_LOG_INFO,
+                "calibrate: {:.0f} ns and {:.3f} ns per byte with rank {} are not believed", alpha,
+                per_byte, peer);
+        believed = false;
+        return {};
+    }
     const double both = m.send_ns_per_byte + m.recv_ns_per_byte;
     m.cpu_ns *= alpha / m.alpha_ns;
     m.alpha_ns = alpha;
@@ -242,15 +261,22 @@ status calibrate(comm& c, const config& conf) {
     if (m.measured == 0) {
         if (c.rank() == 0 || c.rank() == with.near) measure_memory(m);
         const bool first = c.rank() == 0;
+        const bool far_here =
+            with.far > 0 && c.members().info(with.far).host == c.members().info(0).host;
+        bool believed = true;
         if (with.near > 0 && (first || c.rank() == with.near))
-            if (status s = measure_medium(c, first ? with.near : 0, first, m.intra); !s.ok())
+            if (status s =
+                    measure_medium(c, first ? with.near : 0, first, of_shm, m.intra, believed);
+                !s.ok())
                 return s;
         if (with.far > 0 && (first || c.rank() == with.far))
-            if (status s = measure_medium(c, first ? with.far : 0, first, m.inter); !s.ok())
+            if (status s = measure_medium(c, first ? with.far : 0, first,
+                                          far_here ? of_loopback : bounds{}, m.inter, believed);
+                !s.ok())
                 return s;
         m.measured = 1;
         if (status s = spread(c, m); !s.ok()) return s;
-        if (first) write_file(path, calibration::format(m, intra, inter, text));
+        if (first && believed) write_file(path, calibration::format(m, intra, inter, text));
     }
     c.planner().set_model(m);
     return {};

@@ -8,6 +8,7 @@
 //   file: one line per medium, "shm alpha cpu send recv", "tcp:eth0 ...", "host gamma copy"; ns and
 //   ns per byte. $XDG_CACHE_HOME/eflops/calibration-HOST or ~/.cache/..., or EFLOPS_CALIBRATION;
 //   measured again after a week.
+// Numbers that only a busy machine can explain are neither used nor kept.
 #pragma once
 
 #include "allreduce/comm.hpp"
