@@ -46,7 +46,7 @@ status waiter::watch(int socket, bool out, bool data_path) {
     e.events = EPOLLIN | EPOLLRDHUP | (out ? EPOLLOUT : 0u) | (data_path ? unsigned(EPOLLET) : 0u);
     e.data.fd = socket;
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &e) == 0) {
-        data_sockets_ += data_path;
+        if (data_path) ++std::atomic_ref(data_sockets_);
         return {};
     }
     if (errno == EEXIST && epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket, &e) == 0) return {};
@@ -54,19 +54,21 @@ status waiter::watch(int socket, bool out, bool data_path) {
 }
 
 void waiter::forget(int socket, bool data_path) noexcept {
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr) == 0) data_sockets_ -= data_path;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr) == 0 && data_path)
+        --std::atomic_ref(data_sockets_);
 }
 
 void waiter::prepare() noexcept {
     seen_ = bell().bell.load(std::memory_order_relaxed);
-    bell().asleep.store(data_sockets_ ? in_epoll : in_futex, std::memory_order_relaxed);
+    how_ = std::atomic_ref(data_sockets_).load() ? in_epoll : in_futex;
+    bell().asleep.store(how_, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // W1, pairs with the fence in ring_bell()
 }
 
 void waiter::cancel() noexcept { bell().asleep.store(awake, std::memory_order_relaxed); }
 
 void waiter::sleep(int timeout_ms) noexcept {
-    if (data_sockets_) {
+    if (how_ == in_epoll) {
         epoll_event events[16];
         (void)!epoll_wait(epoll_.get(), events, 16, timeout_ms);
     } else {

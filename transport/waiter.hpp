@@ -56,8 +56,9 @@ private:
     fd home_fd_;
     mapping home_;
     fd epoll_;
-    int data_sockets_ = 0;
-    uint32_t seen_ = 0;  // bell at prepare()
+    int data_sockets_ = 0;  // atomically: a thread may add one while another sleeps
+    uint32_t seen_ = 0;     // bell at prepare()
+    uint32_t how_ = 0;      // what prepare() has told the peers
 };
 
 }  // namespace ef
