@@ -5,9 +5,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 
 namespace ef {
+namespace {
+
+// As the kernel says ("32768K"); the C library's answer is that of the whole socket, of which a
+// virtual machine may have only a part.
+// 0: unknown.
+double last_cache_bytes() {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+    double kib = 0;
+    char unit = 0;
+    return file >> kib >> unit && unit == 'K' ? kib * 1024 : 0;
+}
+
+}  // namespace
 
 result<std::shared_ptr<selection>> selection::create(group& g, const config& c) {
     auto s = std::make_shared<selection>();
@@ -34,6 +48,7 @@ result<std::shared_ptr<selection>> selection::create(group& g, const config& c) 
             least_cores = std::min(least_cores, cores_of_host(g, r));
     }
     s->model_.cores = std::max(1, least_cores);
+    if (const double bytes = last_cache_bytes(); bytes > 0) s->model_.cache_bytes = bytes;
     s->planner_ = std::make_unique<cost::planner>(ranks_per_host, forced, uint64_t(c.chunk_bytes));
     return s;
 }

@@ -25,6 +25,7 @@ struct machine_model {
     medium_model inter{9000, 4000, 0.10, 0.12};  // between hosts, by tcp
     double gamma_ns_per_byte = 0.04;
     double copy_ns_per_byte = 0.10;  // memory to memory, beyond the caches: one read, one write
+    double cache_bytes = 32 << 20;   // last level, of one host
     double switch_ns = 2500;         // from one rank to another on the same core
     double cores = 2;                // of one host
     double measured = 0;             // 0: defaults, 1: measured in this run, 2: from a file

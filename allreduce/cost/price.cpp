@@ -8,6 +8,18 @@ namespace {
 
 constexpr rank_t most_ranks_read = 64;
 
+// Ranks of one host share its memory; this many of them can have all that they ask for no more.
+constexpr int ranks_that_fill_memory = 4;
+
+// What does not fit the last cache comes from memory and goes back to it, once each way.
+double memory_ns(uint64_t bytes, int ranks_per_host, const machine_model& m) {
+    const double footprint = 2.0 * double(bytes) * ranks_per_host;
+    if (footprint <= m.cache_bytes) return 0;
+    const double beyond = 1 - m.cache_bytes / footprint;
+    return beyond * double(bytes) * m.copy_ns_per_byte *
+           std::min(ranks_per_host, ranks_that_fill_memory);
+}
+
 // Where ranks share cores, the chain of rounds and the work of all ranks overlap, but not wholly: at
 // equal work the plan that leaves fewer ranks idle wins (8 ranks on 2 cores, 1 MiB over tcp:
 // double_tree 1.5 ms, tree 2.3 ms).
@@ -112,7 +124,8 @@ price price_of(const profile& p, rank_t nranks, int ranks_per_host, uint64_t byt
         rounds += w.messages > 0;
     }
     const double chunks = std::max(1.0, double(p.longest_message) * double(bytes) / double(chunk));
-    double ns = latency + fullest + (in_turn - fullest) / chunks;
+    double ns =
+        latency + fullest + (in_turn - fullest) / chunks + memory_ns(bytes, ranks_per_host, m);
     if (ranks_per_host > m.cores) {
         const double hosts = double(nranks) / ranks_per_host, turns = ranks_per_host / m.cores;
         const double work = all_work / hosts / m.cores;

@@ -6,13 +6,13 @@
 // chunks every rank is busy all the time and the fullest one decides: M = max_r sum_t w(t,r). With
 // k chunks per message the time lies between them,
 //
-//     T = sum_t alpha(t)  +  M + (S - M) / k
+//     T = sum_t alpha(t)  +  M + (S - M) / k  +  memory
 //
 // where a reduction of a message of the same host costs the larger of beta and gamma, since it
 // reads it where it lies; alpha(t) is the slowest medium used in round t, plus the messages of the
 // busiest rank times cpu. When ranks outnumber cores, T is at least all ranks' work divided by the
 // cores, a part of the smaller of the two is not hidden behind the larger, and each round costs a
-// turn of the scheduler.
+// turn of the scheduler. `memory` is the way to and from memory of vectors beyond the last cache.
 #pragma once
 
 #include "allreduce/algo/algorithm.hpp"
