@@ -15,7 +15,7 @@ namespace ef {
 namespace HWY_NAMESPACE {
 
 template <class D>
-HWY_INLINE hn::Vec<D> quiet_nan(D d) {
+EF_OP_INLINE hn::Vec<D> quiet_nan(D d) {
     using T = hn::TFromD<D>;
     const hn::RebindToUnsigned<D> du;
     using U = hn::TFromD<decltype(du)>;
@@ -25,7 +25,7 @@ HWY_INLINE hn::Vec<D> quiet_nan(D d) {
 
 struct float_sum {
     template <class D, class V>
-    HWY_INLINE V operator()(D d, V a, V b) const {
+    EF_OP_INLINE V operator()(D d, V a, V b) const {
         const V r = hn::Add(a, b);
         return hn::IfThenElse(hn::IsNaN(r), quiet_nan(d), r);
     }
@@ -33,7 +33,7 @@ struct float_sum {
 
 struct float_prod {
     template <class D, class V>
-    HWY_INLINE V operator()(D d, V a, V b) const {
+    EF_OP_INLINE V operator()(D d, V a, V b) const {
         const V r = hn::Mul(a, b);
         return hn::IfThenElse(hn::IsNaN(r), quiet_nan(d), r);
     }
@@ -42,7 +42,7 @@ struct float_prod {
 // Equal numbers differ in bits only as -0 and +0: or finds the -0, and the +0.
 struct float_min {
     template <class D, class V>
-    HWY_INLINE V operator()(D d, V a, V b) const {
+    EF_OP_INLINE V operator()(D d, V a, V b) const {
         const V r = hn::IfThenElse(hn::Lt(a, b), a, b);
         const V z = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), r);
         return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), quiet_nan(d), z);
@@ -51,7 +51,7 @@ struct float_min {
 
 struct float_max {
     template <class D, class V>
-    HWY_INLINE V operator()(D d, V a, V b) const {
+    EF_OP_INLINE V operator()(D d, V a, V b) const {
         const V r = hn::IfThenElse(hn::Lt(a, b), b, a);
         const V z = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), r);
         return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), quiet_nan(d), z);

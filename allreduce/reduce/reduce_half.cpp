@@ -21,17 +21,17 @@ struct bfloat16 {
     static constexpr int16_t infinity = 0x7f80, quiet_nan = 0x7fc0;
 
     template <class DF, class V>
-    static HWY_INLINE hn::Vec<DF> even(DF df, V v) {
+    static EF_OP_INLINE hn::Vec<DF> even(DF df, V v) {
         return hn::BitCast(df, hn::ShiftLeft<16>(v));
     }
     template <class DF, class V>
-    static HWY_INLINE hn::Vec<DF> odd(DF df, V v) {
+    static EF_OP_INLINE hn::Vec<DF> odd(DF df, V v) {
         const hn::RebindToUnsigned<DF> d;
         return hn::BitCast(df, hn::And(v, hn::Set(d, 0xffff0000u)));
     }
     // The rounded half in the low 16 bits, zeros above.
     template <class DF, class V>
-    static HWY_INLINE hn::Vec<hn::RebindToUnsigned<DF>> narrow(DF, V f) {
+    static EF_OP_INLINE hn::Vec<hn::RebindToUnsigned<DF>> narrow(DF, V f) {
         const hn::RebindToUnsigned<DF> d;
         const auto u = hn::BitCast(d, f);
         const auto lsb = hn::And(hn::ShiftRight<16>(u), hn::Set(d, 1u));
@@ -44,7 +44,7 @@ struct float16 {
     static constexpr int16_t infinity = 0x7c00, quiet_nan = 0x7e00;
 
     template <class DF, class V>
-    static HWY_INLINE hn::Vec<DF> widen(DF df, V h) {  // h: the half in the low 16 bits
+    static EF_OP_INLINE hn::Vec<DF> widen(DF df, V h) {  // h: the half in the low 16 bits
         const hn::RebindToUnsigned<DF> d;
         const auto exponent = hn::Set(d, 0x7c00u << 13);
         const auto magnitude = hn::ShiftLeft<13>(hn::And(h, hn::Set(d, 0x7fffu)));
@@ -60,15 +60,15 @@ struct float16 {
         return hn::BitCast(df, hn::Or(r, hn::ShiftLeft<16>(hn::And(h, hn::Set(d, 0x8000u)))));
     }
     template <class DF, class V>
-    static HWY_INLINE hn::Vec<DF> even(DF df, V v) {
+    static EF_OP_INLINE hn::Vec<DF> even(DF df, V v) {
         return widen(df, v);
     }
     template <class DF, class V>
-    static HWY_INLINE hn::Vec<DF> odd(DF df, V v) {
+    static EF_OP_INLINE hn::Vec<DF> odd(DF df, V v) {
         return widen(df, hn::ShiftRight<16>(v));
     }
     template <class DF, class V>
-    static HWY_INLINE hn::Vec<hn::RebindToUnsigned<DF>> narrow(DF df, V f) {
+    static EF_OP_INLINE hn::Vec<hn::RebindToUnsigned<DF>> narrow(DF df, V f) {
         const hn::RebindToUnsigned<DF> d;
         const hn::RebindToSigned<DF> di;  // magnitudes are positive: signed compares are cheaper
         const auto u = hn::BitCast(d, f);
@@ -91,19 +91,19 @@ struct float16 {
 
 struct add {
     template <class V>
-    HWY_INLINE V operator()(V a, V b) const {
+    EF_OP_INLINE V operator()(V a, V b) const {
         return hn::Add(a, b);
     }
 };
 struct multiply {
     template <class V>
-    HWY_INLINE V operator()(V a, V b) const {
+    EF_OP_INLINE V operator()(V a, V b) const {
         return hn::Mul(a, b);
     }
 };
 
 template <class Half, class D, class VF>
-HWY_INLINE hn::Vec<D> join(D d, VF even, VF odd) {
+EF_OP_INLINE hn::Vec<D> join(D d, VF even, VF odd) {
     const hn::Repartition<float, D> df;
     return hn::BitCast(d, hn::Or(Half::narrow(df, even), hn::ShiftLeft<16>(Half::narrow(df, odd))));
 }
@@ -111,7 +111,7 @@ HWY_INLINE hn::Vec<D> join(D d, VF even, VF odd) {
 template <class Half, class Op>
 struct widened {
     template <class D, class V>
-    HWY_INLINE V operator()(D d, V a, V b) const {
+    EF_OP_INLINE V operator()(D d, V a, V b) const {
         const hn::Repartition<uint32_t, D> d32;
         const hn::Repartition<float, D> df;
         const auto a32 = hn::BitCast(d32, a), b32 = hn::BitCast(d32, b);
@@ -125,13 +125,13 @@ struct widened {
 template <class Op>
 struct widened<float16, Op> {
     template <class D, class V>
-    HWY_INLINE V operator()(D d, V a, V b) const {
+    EF_OP_INLINE V operator()(D d, V a, V b) const {
         const hn::Half<D> dh;
         return hn::Combine(d, part(dh, hn::UpperHalf(dh, a), hn::UpperHalf(dh, b)),
                            part(dh, hn::LowerHalf(dh, a), hn::LowerHalf(dh, b)));
     }
     template <class DH, class V>
-    static HWY_INLINE V part(DH dh, V a, V b) {
+    static EF_OP_INLINE V part(DH dh, V a, V b) {
         const hn::Rebind<hwy::float16_t, DH> d16;
         const hn::Rebind<float, DH> df;
         const auto r =
@@ -145,14 +145,14 @@ struct widened<float16, Op> {
 
 // Sign and magnitude as a two's complement number: the order of the halves, with -0 < +0.
 template <class D, class V>
-HWY_INLINE V ordered(D d, V v) {
+EF_OP_INLINE V ordered(D d, V v) {
     return hn::Xor(v, hn::And(hn::ShiftRight<15>(v), hn::Set(d, int16_t{0x7fff})));
 }
 
 template <class Half, bool Max>
 struct extreme {
     template <class D, class V>
-    HWY_INLINE V operator()(D d, V a, V b) const {
+    EF_OP_INLINE V operator()(D d, V a, V b) const {
         const hn::RebindToSigned<D> di;
         const auto x = hn::BitCast(di, a), y = hn::BitCast(di, b);
         const auto kx = ordered(di, x), ky = ordered(di, y);

@@ -16,19 +16,19 @@ namespace HWY_NAMESPACE {
 
 struct int_sum {
     template <class D, class V>
-    HWY_INLINE V operator()(D, V a, V b) const {
+    EF_OP_INLINE V operator()(D, V a, V b) const {
         return hn::Add(a, b);
     }
 };
 struct int_min {
     template <class D, class V>
-    HWY_INLINE V operator()(D, V a, V b) const {
+    EF_OP_INLINE V operator()(D, V a, V b) const {
         return hn::Min(a, b);
     }
 };
 struct int_max {
     template <class D, class V>
-    HWY_INLINE V operator()(D, V a, V b) const {
+    EF_OP_INLINE V operator()(D, V a, V b) const {
         return hn::Max(a, b);
     }
 };
@@ -36,7 +36,7 @@ struct int_max {
 // Few instruction sets multiply bytes or 64-bit lanes: both are made of the next best width.
 struct int_prod {
     template <class D, class V>
-    HWY_INLINE V operator()(D d, V a, V b) const {
+    EF_OP_INLINE V operator()(D d, V a, V b) const {
         if constexpr (sizeof(hn::TFromD<D>) == 4) {
             return hn::Mul(a, b);
         } else if constexpr (sizeof(hn::TFromD<D>) == 1) {
