@@ -2,6 +2,8 @@
 // find_reduce returns is called without a further dispatch.
 #include <hwy/targets.h>
 
+#include <cstring>
+
 #include "allreduce/reduce/kernels.hpp"
 
 namespace ef {
@@ -12,7 +14,14 @@ const kernels& best() noexcept {
     return k;
 }
 
-bool known(ef_type_t type) noexcept { return static_cast<unsigned>(type) < reduce_types; }
+// A C caller may hand in any number, and C++ forbids to look at an enum beyond its range.
+template <class Enum>
+unsigned number(const Enum& e) noexcept {
+    static_assert(sizeof e == sizeof(unsigned));
+    unsigned n;
+    memcpy(&n, &e, sizeof n);
+    return n;
+}
 
 }  // namespace
 
@@ -25,13 +34,14 @@ kernels load_kernels() noexcept {
 }
 
 reduce_fn find_reduce(ef_type_t type, ef_op_t op) noexcept {
-    const ef_op_t adds = op == EF_AVG ? EF_SUM : op;
-    if (!known(type) || static_cast<unsigned>(adds) >= reduce_ops) return nullptr;
-    return best().reduce[type][adds];
+    const unsigned t = number(type), given = number(op);
+    const unsigned o = given == EF_AVG ? unsigned{EF_SUM} : given;  // the division comes last
+    return t < reduce_types && o < reduce_ops ? best().reduce[t][o] : nullptr;
 }
 
 average_fn find_average(ef_type_t type) noexcept {
-    return known(type) ? best().average[type] : nullptr;
+    const unsigned t = number(type);
+    return t < reduce_types ? best().average[t] : nullptr;
 }
 
 const char* reduce_target() noexcept { return hwy::TargetName(best().target); }

@@ -165,6 +165,7 @@ TEST(FindReduce, KnowsEveryPairAndNoOther) {
     }
     EXPECT_EQ(ef::find_reduce(static_cast<ef_type_t>(10), EF_SUM), nullptr);
     EXPECT_EQ(ef::find_reduce(static_cast<ef_type_t>(-1), EF_SUM), nullptr);
+    EXPECT_EQ(ef::find_reduce(EF_FLOAT32, static_cast<ef_op_t>(-1)), nullptr);
     EXPECT_EQ(ef::find_average(static_cast<ef_type_t>(10)), nullptr);
 }
 
