@@ -138,10 +138,29 @@ private:
             const bool local = m.kind == move_kind::copy || m.kind == move_kind::reduce;
             if (local != (m.peer < 0) || m.peer >= like_.nranks || m.peer == r)
                 return wrong(r, m, "no such peer");
+            if (status s = check_extent(r, m); !s.ok()) return s;
             if (local) a.locals.push_back(i);
             else (m.kind == move_kind::send ? a.sends : a.receives)[m.peer].push_back(i);
         }
         find_hazards(a);
+        return {};
+    }
+
+    // in is only read, and the buffer that holds one rank's blocks is touched nowhere else: there is no
+    // memory of the caller's beyond it.
+    status check_extent(rank_t r, const move& m) const {
+        const bool reads = m.kind != move_kind::recv, writes = m.kind != move_kind::send;
+        if (writes && m.dst == buffer::in) return wrong(r, m, "writes to in");
+        for (uint32_t b = m.what.first; b < m.what.end(); ++b) {
+            const auto outside = [&](const char* which) {
+                return wrong(r, m, fmt::format("{} does not hold block {} on this rank", which, b));
+            };
+            if (like_.coll == EF_ALLGATHER && reads && m.src == buffer::in && !owns(r, b))
+                return outside("in");
+            if (like_.coll != EF_REDUCE_SCATTER || owns(r, b)) continue;
+            if ((reads && m.src == buffer::out) || (writes && m.dst == buffer::out))
+                return outside("out");
+        }
         return {};
     }
 

@@ -62,6 +62,8 @@ void plan_builder::settle(block_range b) {
         uint32_t n = 1;
         while (i + n < b.end() && where_[i + n] == at) ++n;
         if (at == buffer::tmp || (at == buffer::in && !in_place_)) copy(buffer::out, at, {i, n});
+        // In place the memory is the same, but only `out` spans the blocks that may follow.
+        if (at == buffer::in && in_place_) std::fill_n(where_.begin() + i, n, buffer::out);
         i += n;
     }
 }

@@ -145,9 +145,11 @@ INSTANTIATE_TEST_SUITE_P(algorithms, every_plan, testing::ValuesIn(names()), [](
 // ---------------------------------------------------------------- faults
 
 // Four ranks of `algorithm` after `spoil` has had rank 2's plan.
-status check_spoiled(std::string_view algorithm_name, const std::function<void(plan&)>& spoil) {
+status check_spoiled(std::string_view algorithm_name, const std::function<void(plan&)>& spoil,
+                     ef_collective_t coll = EF_ALLREDUCE) {
     const algorithm& a = *find_algorithm(algorithm_name);
     plan_request r;
+    r.coll = coll;
     r.nranks = 4;
     return check_plans(r, [&](rank_t rank) {
         plan_request mine = r;
@@ -236,6 +238,27 @@ TEST(plan_check, sees_that_ranks_combine_in_different_orders) {
                                    p.moves[first(p, move_kind::recv_reduce)].message_first ^= true;
                                }),
                  "another order");
+}
+
+TEST(plan_check, sees_a_block_that_the_callers_buffer_does_not_hold) {
+    const auto partials_into_out = [](plan& p) {
+        for (move& m : p.moves) {
+            if (m.dst == buffer::tmp) m.dst = buffer::out;
+            if (m.src == buffer::tmp) m.src = buffer::out;
+        }
+    };
+    expect_fault(check_spoiled("ring", partials_into_out, EF_REDUCE_SCATTER), "out does not hold");
+    const auto from_in = [](plan& p) {
+        for (move& m : p.moves)
+            if (m.kind == move_kind::send) m.src = buffer::in;
+    };
+    expect_fault(check_spoiled("ring", from_in, EF_ALLGATHER), "in does not hold");
+}
+
+TEST(plan_check, sees_a_write_to_the_callers_send_buffer) {
+    expect_fault(
+        check_spoiled("ring", [](plan& p) { p.moves[first(p, move_kind::recv)].dst = buffer::in; }),
+        "writes to in");
 }
 
 TEST(plan_check, sees_a_result_that_is_never_written) {
