@@ -2,14 +2,16 @@
 // numbers.
 //
 //   structure  the i-th send of a to b and the i-th receive of b from a name the same blocks in the
-//   same round values     every rank ends with every rank's contribution exactly once in each block
-//   that it must have; nothing
-//              unwritten is read, nothing is added twice; `last` stands at the reduction that
-//              completes a value, and nowhere else
+//              same round
+//   extent     nothing writes to `in`, and nobody touches a block that his `in` (allgather) or `out`
+//              (reduce_scatter) does not hold
+//   values     every rank ends with every rank's contribution exactly once in each block that it
+//              must have; nothing unwritten is read, nothing is added twice; `last` stands at the
+//              reduction that completes a value, and nowhere else
 //   bits       all ranks that end with a block have combined it in the same order, so they have the
-//   same bits deadlock   it ends even if no channel holds a single message (a send takes place only
-//   together with its receive);
-//              eager plans, whose sends are copied, may post first
+//              same bits
+//   deadlock   it ends even if no channel holds a single message (a send takes place only together
+//              with its receive); eager plans, whose sends are copied, may post first
 //
 // A value is a node of an expression over contributions: a leaf per rank and block, or left (+)
 // right. Equal expressions are one node (hash consing), so "the same bits" is "the same node".
