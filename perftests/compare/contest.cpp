@@ -1,7 +1,10 @@
 #include "perftests/compare/contest.hpp"
 
+#include "perftests/common/facts.hpp"
+
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -18,7 +21,7 @@ namespace compare {
 namespace {
 
 constexpr int start_ms = 30'000;
-constexpr int answer_ms = 120'000;
+constexpr int answer_ms = 60'000;
 constexpr double block_us_wanted = 10'000;
 
 int64_t now_ms() {
@@ -44,9 +47,11 @@ bool read_whole(int fd, void* p, size_t n, int64_t until_ms) {
 
 void contest::launch(player& p) {
     p.ranks.assign(size_t(nranks), -1);
+    p.pids.assign(size_t(nranks), 0);
     p.group = fork();
     if (p.group != 0) return;
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // a launcher that is told to end takes its ranks along
     setenv("EF_COMPARE_SOCKET", path_.c_str(), 1);
     setenv("EF_COMPARE_NAME", p.name.c_str(), 1);
     execl("/bin/sh", "sh", "-c", p.command.c_str(), nullptr);
@@ -54,16 +59,16 @@ void contest::launch(player& p) {
 }
 
 bool contest::start() {
-    char folder[] = "/tmp/eflops-compare.XXXXXX";
-    if (!mkdtemp(folder)) return perror("mkdtemp"), false;
-    path_ = std::string(folder) + "/socket";
+    path_ = fmt::format("{}/socket{}", folder, getpid());
     sockaddr_un a{};
     a.sun_family = AF_UNIX;
+    if (path_.size() >= sizeof(a.sun_path))
+        return fmt::print(stderr, "coordinator: {}: too long for a socket\n", path_), false;
     memcpy(a.sun_path, path_.c_str(), path_.size());
     const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(listener, reinterpret_cast<sockaddr*>(&a), sizeof(a)) != 0 ||
         listen(listener, 256) != 0)
-        return perror("listen"), false;
+        return perror(path_.c_str()), false;
     for (player& p : players_) launch(p);
     const int64_t until = now_ms() + start_ms;
     while (!all_here() && now_ms() < until) {
@@ -78,7 +83,6 @@ bool contest::start() {
             drop(p, "not all of its ranks have come");
     close(listener);
     unlink(path_.c_str());
-    rmdir(folder);
     return std::any_of(players_.begin(), players_.end(),
                        [](const player& p) { return p.out.empty(); });
 }
@@ -95,7 +99,13 @@ void contest::welcome(int listener) {
         // An MPI that took its ranks for as many jobs of one would flatter itself.
         if (h.nranks != uint32_t(nranks))
             drop(p, fmt::format("it started {} ranks, not {}", h.nranks, nranks));
-        else p.ranks[h.rank] = fd;
+        ucred who{};
+        socklen_t n = sizeof(who);
+        if (!p.out.empty() || p.ranks[h.rank] >= 0 ||
+            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0)
+            break;
+        p.ranks[h.rank] = fd;
+        p.pids[h.rank] = who.pid;
         return;
     }
     close(fd);
@@ -107,14 +117,19 @@ bool contest::all_here() const {
     });
 }
 
+void contest::kill_ranks(player& p) noexcept {
+    if (p.group <= 0) return;
+    for (int pid : p.pids)
+        if (pid > 0) kill(pid, SIGKILL);
+    kill(-p.group, SIGKILL);
+    waitpid(p.group, nullptr, 0);
+    p.group = -1;
+}
+
 void contest::drop(player& p, const std::string& why) {
     p.out = why;
     fmt::print("# {} is left out: {}\n", p.name, why);
-    if (p.group > 0) {
-        kill(-p.group, SIGKILL);
-        waitpid(p.group, nullptr, 0);
-    }
-    p.group = -1;
+    kill_ranks(p);
     for (int& fd : p.ranks)
         if (fd >= 0) close(std::exchange(fd, -1));
 }
@@ -142,35 +157,56 @@ double contest::block_us(player& p, uint64_t bytes, uint32_t iterations) {
     return slowest * 1e6 / iterations;
 }
 
+// Two buffers per rank, and for what a library keeps inside as much again.
+bool contest::enough_memory(uint64_t bytes) const {
+    const auto playing = std::count_if(players_.begin(), players_.end(),
+                                       [](const player& p) { return p.out.empty(); });
+    const uint64_t needed = 4 * bytes * uint64_t(nranks) * uint64_t(playing),
+                   there = ef::perf::available_bytes();
+    if (there == 0 || needed <= there) return true;
+    fmt::print("# {} bytes are skipped: {} MiB may be needed, {} MiB are available\n", bytes,
+               needed >> 20, there >> 20);
+    return false;
+}
+
 row contest::measure(uint64_t bytes) {
     row out;
     out.bytes = bytes;
+    if (!enough_memory(bytes)) return out;
     std::vector<player*> playing;
-    std::vector<uint32_t> iterations;
     for (player& p : players_) {
         std::vector<answer> a;
         if (!p.out.empty() || !order_all(p, {order::prepare, 0, bytes}, a, answer_ms)) continue;
-        row::entry e{p.name, {}, 0, a[0].read, a[0].written, a[0].plan};
+        row::entry e{p.name, {}, 0, 0, a[0].read, a[0].written, a[0].plan};
         for (const answer& x : a) e.wrong += x.wrong;
         const double once =
             block_us(p, bytes, 2);  // not counted: warms up, and tells how many fill a block
         if (once < 0) continue;
-        iterations.push_back(
-            uint32_t(std::clamp(block_us_wanted / std::max(once, 0.05), 1.0, 20'000.0)));
+        const double fewest = once < 100'000 ? 2 : 1;
+        e.iterations =
+            uint32_t(std::clamp(block_us_wanted / std::max(once, 0.05), fewest, 20'000.0));
         playing.push_back(&p);
         out.entries.push_back(std::move(e));
     }
     for (int t = 0; t < turns; ++t)
         for (size_t i = 0; i < playing.size(); ++i) {
             if (!playing[i]->out.empty()) continue;
-            const double us = block_us(*playing[i], bytes, iterations[i]);
+            const double us = block_us(*playing[i], bytes, out.entries[i].iterations);
             if (us >= 0) out.entries[i].us.push_back(us);
         }
     std::vector<answer> a;
     for (player* p : playing)
         if (p->out.empty()) order_all(*p, {order::release, 0, bytes}, a, answer_ms);
-    std::erase_if(out.entries, [](const row::entry& e) { return e.us.empty(); });
+    // Who fell out on the way has too few turns to be compared.
+    std::erase_if(out.entries, [&](const row::entry& e) { return int(e.us.size()) < turns; });
     return out;
+}
+
+std::map<std::string, std::string> contest::left_out() const {
+    std::map<std::string, std::string> who;
+    for (const player& p : players_)
+        if (!p.out.empty()) who[p.name] = p.out;
+    return who;
 }
 
 void contest::stop() {
@@ -187,12 +223,7 @@ void contest::stop() {
 }
 
 void contest::kill_all() noexcept {
-    for (player& p : players_)
-        if (p.group > 0) {
-            kill(-p.group, SIGKILL);
-            waitpid(p.group, nullptr, 0);
-            p.group = -1;
-        }
+    for (player& p : players_) kill_ranks(p);
 }
 
 }  // namespace compare

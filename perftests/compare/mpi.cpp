@@ -2,8 +2,13 @@
 #include "perftests/compare/worker.hpp"
 
 #include <mpi.h>
+#include <sys/prctl.h>
+
+#include <csignal>
 
 int main(int argc, char** argv) {
+    // Launchers give each rank a process group or a session of its own; without them it is no use.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return 1;
     int rank = 0, nranks = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
