@@ -280,6 +280,7 @@ result<request*> comm::start(const collective_call& c) {
     r->call.element_bytes = ef_type_size(c.type);
     r->call.reduce = reduces ? find_reduce(c.type, c.op) : nullptr;
     r->call.average = reduces && c.op == EF_AVG ? find_average(c.type) : nullptr;
+    r->call.rank = rank();
     r->call.nranks = uint32_t(nranks());
     r->call.chunk_bytes = (*p)->chosen.chunk_bytes;
     r->call.tag = number << 32 | (*p)->hash;

@@ -215,18 +215,20 @@ std::byte* exec::scratch(const lane_state& l) noexcept {
 
 // ---------------------------------------------------------------- reports
 
+// Other ranks repeat these sentences, so they name both ends.
 void exec::refuse(const lane& q, const step& s, const step_state& st, const message& m) noexcept {
+    const uint64_t theirs = m.tag >> 32, ours = call_.tag >> 32;
     if (m.tag != call_.tag)
-        error_ = status(
-            EF_MISMATCH,
-            fmt::format("rank {} is at operation #{} {}, this rank at #{}: the ranks' calls differ",
-                        q.peer, m.tag >> 32,
-                        (m.tag >> 32) == (call_.tag >> 32) ? "with other arguments" : "",
-                        call_.tag >> 32));
+        error_ = status(EF_MISMATCH,
+                        fmt::format("rank {} is at operation #{}{}, rank {} at #{}: the ranks' "
+                                    "calls differ",
+                                    q.peer, theirs, theirs == ours ? " with other arguments" : "",
+                                    call_.rank, ours));
     else
         error_ = status(EF_MISMATCH,
-                        fmt::format("round {}: rank {} sent {} bytes where {} were expected",
-                                    s.round, q.peer, m.bytes, s.bytes - st.done));
+                        fmt::format("round {}: rank {} sent {} bytes to rank {} where {} were "
+                                    "expected",
+                                    s.round, q.peer, m.bytes, call_.rank, s.bytes - st.done));
 }
 
 std::vector<exec::waiting> exec::waiting_for() const {

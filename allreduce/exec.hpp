@@ -23,6 +23,7 @@ struct exec_call {
     size_t element_bytes = 1;
     reduce_fn reduce = nullptr;    // null: no reduction in this collective
     average_fn average = nullptr;  // null unless EF_AVG
+    rank_t rank = 0;
     uint32_t nranks = 1;
     uint64_t chunk_bytes = 65536;  // multiple of 64
     uint64_t tag = 0;  // of every message of this operation: number and a hash of the arguments

@@ -160,7 +160,7 @@ void comm::tick() {
     moved_since_tick_ = false;
 
     if (abort_asked_.exchange(false, std::memory_order_acq_rel))
-        fail(status(EF_ABORTED, "ef_comm_abort was called on this rank"));
+        fail(status(EF_ABORTED, "ef_comm_abort was called"));
     if (failed_.load(std::memory_order_relaxed)) return;
     group_->progress();
     result<bool> made = links_->progress();

@@ -61,9 +61,10 @@ void group_impl::read_neighbours() {
     }
 }
 
+// Every rank repeats the sentence, so it begins with who says it.
 void group_impl::abort(const status& why) noexcept {
     if (!failure_.ok()) return;
-    notice({rank_, why.code(), std::string(why.text())}, -1);
+    notice({rank_, why.code(), fmt::format("{}: {}", name(rank_).text(), why.text())}, -1);
 }
 
 void group_impl::suspect(rank_t peer, const status& why) noexcept {

@@ -96,14 +96,14 @@ TEST(GroupGoodbye, LetsRanksLeaveInAnyOrder) {
     });
 }
 
-TEST(GroupAbort, ReachesEveryRankWithCodeAndText) {
+TEST(GroupAbort, ReachesEveryRankWithCodeTextAndWhoSaidIt) {
     std::barrier joined(7), over(7);
     with_ranks(7, [&](member m) {
         joined.arrive_and_wait();
-        if (m.rank == 2) m.g.abort(status(EF_ABORTED, "rank 2 has had enough"));
+        if (m.rank == 2) m.g.abort(status(EF_ABORTED, "it has had enough"));
         EXPECT_TRUE(progress_until(m.g, [&] { return !m.g.failure().ok(); }));
         EXPECT_EQ(m.g.failure().code(), EF_ABORTED);
-        EXPECT_EQ(m.g.failure().text(), "rank 2 has had enough");
+        EXPECT_EQ(m.g.failure().text(), m.g.name(2).text() + ": it has had enough");
         over.arrive_and_wait();
     });
 }
