@@ -55,6 +55,8 @@ ALL_CXXFLAGS = -std=c++20 -fPIC -pthread $(WARN) $(DEFS) $(SANFLAGS) -fvisibilit
 ALL_CFLAGS   = -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -Iinclude $(SANFLAGS) $(CFLAGS)
 ALL_LDFLAGS  = -pthread $(SANFLAGS) $(LDFLAGS)
 LIBS         = -lsodium -lhwy -lfmt -ldl
+NL_FLAGS     := $(shell pkg-config --cflags libnl-route-3.0 2>/dev/null || echo -I/usr/include/libnl3)
+LAB_LIBS     = -lnl-route-3 -lnl-3
 
 Q = $(if $(V),,@printf '  %-5s %s\n' $(1) $(or $(2),$@);)
 
@@ -72,7 +74,7 @@ BENCH_SRC := $(sort $(wildcard perftests/bench/*.cpp))
 BENCH_BIN := $(BENCH_SRC:perftests/bench/%.cpp=$B/bench/%)
 FUZZ_SRC  := $(sort $(wildcard tests/fuzz/*_fuzz.cpp))
 FUZZ_BIN  := $(FUZZ_SRC:tests/fuzz/%.cpp=$B/fuzz/%)
-MAN       := $(wildcard man/*.1 man/*.3 man/*.7)
+MAN       := $(wildcard man/*.1 man/*.3 man/*.5 man/*.7)
 HEADERS   := $(wildcard include/eflops/*.h)
 
 LIB  := $B/libeflops.so.$(VERSION)
@@ -106,10 +108,18 @@ $B/%.o: %.cpp
 	@mkdir -p $(@D)
 	$(call Q,CXX)$(CXX) $(ALL_CXXFLAGS) -MMD -MP -c -o $@ $<
 
+$B/tools/ef_lab.o $B/tools/lab/%.o: DEFS += $(NL_FLAGS)
 RPATH = -Wl,-rpath,'$$ORIGIN/..'
 $B/bin/%: $B/perftests/%.o $(COMMON_OBJ) $B/libeflops.so $B/libeflops.so.$(SOVER)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) $(RPATH) -o $@ $< $(COMMON_OBJ) -L$B -leflops -lfmt
+# Tools that show what is inside (plan, fabric) take it from the archive: the shared library hides what is not promised.
+$B/bin/ef_plan: $(patsubst %.cpp,$B/%.o,$(wildcard tools/plan/*.cpp))
+$B/bin/ef_lab: $(patsubst %.cpp,$B/%.o,$(wildcard tools/lab/*.cpp))
+$B/bin/ef_lab: LIBS += $(LAB_LIBS)
+$B/bin/ef_plan $B/bin/ef_lab: $B/bin/%: $B/tools/%.o $(COMMON_OBJ) $(AR_LIB)
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(AR_LIB) $(LIBS)
 $B/bin/%: $B/tools/%.o $(COMMON_OBJ) $B/libeflops.so $B/libeflops.so.$(SOVER)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) $(RPATH) -o $@ $< $(COMMON_OBJ) -L$B -leflops -lfmt

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -58,6 +59,14 @@ struct move {
     block_range what;
 };
 
+// What a rank waits for between two rounds of a plan in which pairs exchange.
+//   none     a move starts when its bytes are there: chunks run through the rounds
+//   pair     both partners are ready before either sends, and a round is over for a rank when what
+//            it sent has been taken in whole: a rank that runs ahead cannot put two rounds on one
+//            link
+//   barrier  all ranks have finished the round before
+enum class sync_policy : uint8_t { none, pair, barrier };
+
 struct plan {
     ef_collective_t coll = EF_ALLREDUCE;
     rank_t rank = 0;
@@ -68,9 +77,28 @@ struct plan {
     // ranks; `never` for plans that have no halves.
     uint32_t turn = never;
     static constexpr uint32_t never = 0xffff'ffff;
+    sync_policy sync = sync_policy::none;  // the same on all ranks
     bool eager = false;  // every send is copied when posted: small messages, and plans that need
                          // buffering to be free of deadlock
     std::vector<move> moves;
+};
+
+/// An order of the ranks for an algorithm that is defined on positions: position p is rank
+/// order[p]. Positions core .. are extras: position core + i gives its vector to position i mod core
+/// first and gets the result from it at the end. A core of 0: all positions are core.
+struct rank_order {
+    std::vector<rank_t> order;
+    rank_t core = 0;
+    bool empty() const noexcept { return order.empty(); }
+};
+
+/// How the fabric wants the ranks arranged; made by mapping/ from a fabric and a placement. Orders
+/// of servers are by index of the server (plan_request::host_of) and serve hierarchical plans. An
+/// empty order: this fabric has none.
+struct rank_maps {
+    rank_order halving, ring;                // of ranks
+    rank_order server_halving, server_ring;  // of servers
+    std::string halving_says, ring_says;     // "HDRM on BiGraph S=4 H=2 L=1", for explanations
 };
 
 struct plan_request {
@@ -79,7 +107,9 @@ struct plan_request {
     rank_t nranks = 1;
     rank_t root = 0;  // broadcast
     bool in_place = false;
-    std::span<const int> host_of;  // by rank: index of its host, 0 .. hosts-1; empty: all on one
+    std::span<const int> host_of;     // by rank: index of its host, 0 .. hosts-1; empty: all on one
+    const rank_maps* maps = nullptr;  // null: no fabric is known. The same on all ranks.
+    sync_policy sync = sync_policy::none;  // for algorithms that exchange in rounds of pairs
 };
 
 /// First element of block b when `count` elements are cut into `nblocks`: blocks differ by at most

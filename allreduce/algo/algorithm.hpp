@@ -10,12 +10,20 @@
 
 namespace ef {
 
+/// How the plans of all ranks follow from one, in positions of the order that the algorithm runs in:
+/// the peer of position v in a move is (v + d) mod P where that of position 0 is d (rotation), or
+/// v XOR d (exclusive_or), with the same number of blocks. Lets 10^4 ranks be priced by reading one
+/// plan.
+enum class symmetry : uint8_t { none, rotation, exclusive_or };
+
 struct algorithm {
     std::string_view name;     // "ring", "hierarchical:ring"
     std::string_view summary;  // one line for --help and --explain
     // Does it serve this collective on these ranks? The answer is the same on every rank.
     bool (*accepts)(const plan_request&) noexcept;
     plan (*build)(const plan_request&);  // only if accepts()
+    // Of its plan for this request, which it accepts; null: none.
+    symmetry (*symmetric)(const plan_request&) noexcept = nullptr;
 };
 
 /// All algorithms; the order breaks ties between equal prices.
