@@ -90,6 +90,7 @@ uint64_t exec::allowed(const step& s, uint64_t from, uint64_t want) const noexce
 // ---------------------------------------------------------------- steps
 
 bool exec::advance_send(lane_state& l, const lane& q) noexcept {
+    static constexpr std::byte token[token_bytes] = {};
     bool moved = false;
     const bool eager = call_.prog->eager;
     const uint64_t unit =
@@ -101,8 +102,9 @@ bool exec::advance_send(lane_state& l, const lane& q) noexcept {
         const uint64_t n = std::min(unit, s.bytes - st.done);
         // Whole chunks only: then their tickets tell how far the peer has come.
         if (s.dependencies && allowed(s, st.done, n) < n) return moved;
-        if (!l.link->send(call_.tag, address(s.src, s.at) + st.done, n,
-                          eager ? ownership::copy : ownership::borrow))
+        const std::byte* data = s.token ? token : address(s.src, s.at) + st.done;
+        if (!l.link->send(call_.tag, data, n,
+                          eager || s.token ? ownership::copy : ownership::borrow))
             return moved;
         moved = true;
         if (st.done == 0) st.first_ticket = l.link->sent();
@@ -143,6 +145,7 @@ bool exec::advance_receive(lane_state& l, const lane& q) noexcept {
 // The message at the head into its place. How many of its bytes are there; it is done with when all
 // are.
 uint64_t exec::consume(lane_state& l, const step& s, uint64_t from, const message& m) noexcept {
+    if (s.token) return m.view ? m.bytes : l.link->fetch(token_sink_);
     if (s.kind == move_kind::recv) {
         std::byte* dst = address(s.dst, s.at) + from;
         if (!m.view) return l.link->fetch(dst);

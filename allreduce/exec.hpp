@@ -90,6 +90,7 @@ private:
     uint32_t draining_ = 0;   // lanes whose borrowed sends are not all consumed
     std::unique_ptr<std::byte[]> tmp_, scratch_;
     uint64_t tmp_bytes_ = 0, scratch_bytes_ = 0;
+    std::byte token_sink_[token_bytes] = {};  // what a token carries is that it came
     status error_;
 };
 

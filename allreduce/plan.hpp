@@ -78,18 +78,27 @@ struct plan {
     uint32_t turn = never;
     static constexpr uint32_t never = 0xffff'ffff;
     sync_policy sync = sync_policy::none;  // the same on all ranks
+    uint32_t all_rounds = 0;  // rounds in which any rank has a move, the same on all ranks
     bool eager = false;  // every send is copied when posted: small messages, and plans that need
                          // buffering to be free of deadlock
     std::vector<move> moves;
 };
 
 /// An order of the ranks for an algorithm that is defined on positions: position p is rank
-/// order[p]. Positions core .. are extras: position core + i gives its vector to position i mod core
-/// first and gets the result from it at the end. A core of 0: all positions are core.
+/// order[p]. Positions core .. are extras: extra i is position core + i; it gives its vector to a
+/// position of the core first and gets the result from it at the end. A core of 0: all positions are
+/// core.
 struct rank_order {
     std::vector<rank_t> order;
     rank_t core = 0;
+    std::vector<rank_t> fold;  // by extra: the core position that it gives to, ascending;
+                               // empty: i mod core
+    std::vector<rank_t>
+        position;  // by rank: its position, the inverse of order; empty: searched for
     bool empty() const noexcept { return order.empty(); }
+    rank_t position_of(rank_t r) const noexcept;
+    /// Fills `position`, so that position_of() is O(1).
+    void index();
 };
 
 /// How the fabric wants the ranks arranged; made by mapping/ from a fabric and a placement. Orders

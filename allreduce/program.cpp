@@ -1,5 +1,7 @@
 #include "allreduce/program.hpp"
 
+#include "allreduce/sync.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +28,9 @@ public:
         const uint64_t bytes = uint64_t(count) * element_bytes;
         const uint64_t each =
             std::max({chunk_bytes * p.nblocks, bytes / most_segments, uint64_t(1)});
-        segments_ = p.eager ? 1 : std::max<uint64_t>(1, (bytes + each - 1) / each);
+        // Chunks do not run through rounds that are kept apart.
+        const bool whole = p.eager || p.sync != sync_policy::none;
+        segments_ = whole ? 1 : std::max<uint64_t>(1, (bytes + each - 1) / each);
         out_.eager = p.eager;
         out_.bytes = bytes;
         const uint64_t own = uint64_t(p.rank) * unit_ * element_bytes;
@@ -43,6 +47,7 @@ public:
         }
         merge();
         queue();
+        if (!plan_.eager) keep_rounds_apart(out_, plan_);
         return std::move(out_);
     }
 

@@ -38,11 +38,14 @@ struct dependency {
     int64_t shift;
 };
 
+constexpr uint64_t token_bytes = 8;  // a multiple of every element
+
 struct step {
     move_kind kind;
     buffer dst, src;
     bool message_first;
     bool last;
+    bool token;     // a word of the handshake between rounds (sync.cpp), not the caller's data
     uint16_t lane;  // index into program::lanes; local steps: unused
     uint32_t round;
     uint32_t segment;

@@ -84,6 +84,7 @@ plan plan_builder::finish() {
     std::stable_sort(plan_.moves.begin(), plan_.moves.end(),
                      [](const move& a, const move& b) { return a.round < b.round; });
     plan_.rounds = plan_.moves.empty() ? 0 : plan_.moves.back().round + 1;
+    plan_.all_rounds = std::max(round_, plan_.rounds);
     return std::move(plan_);
 }
 
