@@ -16,6 +16,16 @@ size_t cut(size_t count, size_t element_bytes, uint32_t n, uint32_t b) noexcept 
 
 }  // namespace
 
+rank_t rank_order::position_of(rank_t r) const noexcept {
+    if (!position.empty()) return position[size_t(r)];
+    return rank_t(std::find(order.begin(), order.end(), r) - order.begin());
+}
+
+void rank_order::index() {
+    position.assign(order.size(), 0);
+    for (size_t p = 0; p < order.size(); ++p) position[size_t(order[p])] = rank_t(p);
+}
+
 size_t block_begin(const plan& p, size_t count, size_t element_bytes, uint32_t b) noexcept {
     if (p.coll != EF_REDUCE_SCATTER && p.coll != EF_ALLGATHER)
         return cut(count, element_bytes, p.nblocks, b);

@@ -91,10 +91,10 @@ struct plan {
 struct rank_order {
     std::vector<rank_t> order;
     rank_t core = 0;
-    std::vector<rank_t> fold;  // by extra: the core position that it gives to, ascending;
-                               // empty: i mod core
-    std::vector<rank_t>
-        position;  // by rank: its position, the inverse of order; empty: searched for
+    // By extra: the core position that it gives to, ascending. Empty: extra i gives to i mod core.
+    std::vector<rank_t> fold;
+    // By rank: its position, the inverse of order. Empty: position_of() searches.
+    std::vector<rank_t> position;
     bool empty() const noexcept { return order.empty(); }
     rank_t position_of(rank_t r) const noexcept;
     /// Fills `position`, so that position_of() is O(1).

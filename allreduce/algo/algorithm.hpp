@@ -11,9 +11,9 @@
 namespace ef {
 
 /// How the plans of all ranks follow from one, in positions of the order that the algorithm runs in:
-/// the peer of position v in a move is (v + d) mod P where that of position 0 is d (rotation), or
-/// v XOR d (exclusive_or), with the same number of blocks. Lets 10^4 ranks be priced by reading one
-/// plan.
+/// where position 0 sends to position d in a round, position v sends to (v + d) mod P (rotation) or
+/// to v XOR d (exclusive_or), the same number of blocks in all, in the same round. Lets 10^4 ranks
+/// be priced by reading one plan.
 enum class symmetry : uint8_t { none, rotation, exclusive_or };
 
 struct algorithm {
@@ -24,12 +24,15 @@ struct algorithm {
     plan (*build)(const plan_request&);  // only if accepts()
     // Of its plan for this request, which it accepts; null: none.
     symmetry (*symmetric)(const plan_request&) noexcept = nullptr;
+    // The order in which it runs, of a request that it accepts; null: the caller's, position == rank.
+    const rank_order* (*order)(const plan_request&) noexcept = nullptr;
 };
 
 /// All algorithms; the order breaks ties between equal prices.
 std::span<const algorithm> algorithms() noexcept;
 
-/// By name; "hierarchical" alone is its first variant. Null if there is none.
+/// By name; "hierarchical" alone is its first variant, "halving_doubling:near" is halving_doubling.
+/// Null if there is none.
 const algorithm* find_algorithm(std::string_view name) noexcept;
 
 }  // namespace ef

@@ -4,6 +4,37 @@
 
 namespace ef::algo {
 
+size_t block_places::run_of(uint32_t block) const noexcept {
+    const auto after = std::upper_bound(runs_.begin(), runs_.end(), block,
+                                        [](uint32_t b, const piece& p) { return b < p.begin; });
+    return size_t(after - runs_.begin()) - 1;
+}
+
+block_range block_places::run(uint32_t block, uint32_t end) const noexcept {
+    const size_t next = run_of(block) + 1;
+    const uint32_t until = next < runs_.size() ? runs_[next].begin : nblocks_;
+    return {block, std::min(until, end) - block};
+}
+
+// A run begins at `block`.
+void block_places::cut(uint32_t block) {
+    if (block >= nblocks_) return;
+    const size_t i = run_of(block);
+    if (runs_[i].begin != block) runs_.insert(runs_.begin() + long(i) + 1, {block, runs_[i].at});
+}
+
+void block_places::set(block_range b, buffer at) {
+    if (b.count == 0) return;
+    cut(b.first);
+    cut(b.end());
+    size_t first = run_of(b.first);
+    size_t last = run_of(b.end() - 1) + 1;
+    runs_[first].at = at;
+    if (last < runs_.size() && runs_[last].at == at) ++last;
+    if (first > 0 && runs_[first - 1].at == at) --first;
+    runs_.erase(runs_.begin() + long(first) + 1, runs_.begin() + long(last));
+}
+
 plan_builder::plan_builder(const plan_request& r, uint32_t nblocks)
     : root_(r.root), in_place_(r.in_place), where_(nblocks, buffer::in) {
     plan_.coll = r.coll == EF_BARRIER ? EF_ALLREDUCE : r.coll;
@@ -27,8 +58,10 @@ buffer plan_builder::accumulator(block_range b) const noexcept {
 }
 
 void plan_builder::add(move m) {
+    if (m.what.count == 0) return;
     m.round = round_;
-    if (m.what.count) plan_.moves.push_back(m);
+    if (m.peer >= 0) rounds_with_peers_ = std::max(rounds_with_peers_, round_ + 1);
+    plan_.moves.push_back(m);
 }
 
 void plan_builder::send_from(rank_t to, buffer src, block_range b) {
@@ -37,34 +70,33 @@ void plan_builder::send_from(rank_t to, buffer src, block_range b) {
 
 void plan_builder::recv(rank_t from, block_range b) {
     add({.kind = move_kind::recv, .dst = buffer::out, .peer = from, .what = b});
-    std::fill_n(where_.begin() + b.first, b.count, buffer::out);
+    where_.set(b, buffer::out);
 }
 
 void plan_builder::recv_reduce_into(buffer dst, rank_t from, block_range b, bool last,
                                     bool message_first) {
     add({move_kind::recv_reduce, dst, where(b), message_first, last, from, 0, b});
-    std::fill_n(where_.begin() + b.first, b.count, dst);
+    where_.set(b, dst);
 }
 
 void plan_builder::copy(buffer dst, buffer src, block_range b) {
     add({.kind = move_kind::copy, .dst = dst, .src = src, .what = b});
-    std::fill_n(where_.begin() + b.first, b.count, dst);
+    where_.set(b, dst);
 }
 
 void plan_builder::reduce(buffer dst, buffer src, block_range b, bool last) {
     add({.kind = move_kind::reduce, .dst = dst, .src = src, .last = last, .what = b});
-    std::fill_n(where_.begin() + b.first, b.count, dst);
+    where_.set(b, dst);
 }
 
 void plan_builder::settle(block_range b) {
-    for (uint32_t i = b.first; i < b.end();) {
-        const buffer at = where_[i];
-        uint32_t n = 1;
-        while (i + n < b.end() && where_[i + n] == at) ++n;
-        if (at == buffer::tmp || (at == buffer::in && !in_place_)) copy(buffer::out, at, {i, n});
+    while (b.count) {
+        const block_range run = where_.run(b.first, b.end());
+        const buffer at = where_.at(b.first);
+        b = {run.end(), b.count - run.count};
+        if (at == buffer::tmp || (at == buffer::in && !in_place_)) copy(buffer::out, at, run);
         // In place the memory is the same, but only `out` spans the blocks that may follow.
-        if (at == buffer::in && in_place_) std::fill_n(where_.begin() + i, n, buffer::out);
-        i += n;
+        if (at == buffer::in && in_place_) where_.set(run, buffer::out);
     }
 }
 
@@ -81,10 +113,12 @@ plan plan_builder::finish() {
     default:
         settle({0, plan_.nblocks});
     }
-    std::stable_sort(plan_.moves.begin(), plan_.moves.end(),
-                     [](const move& a, const move& b) { return a.round < b.round; });
+    const auto by_round = [](const move& a, const move& b) { return a.round < b.round; };
+    if (!std::is_sorted(plan_.moves.begin(), plan_.moves.end(), by_round))
+        std::stable_sort(plan_.moves.begin(), plan_.moves.end(), by_round);
     plan_.rounds = plan_.moves.empty() ? 0 : plan_.moves.back().round + 1;
-    plan_.all_rounds = std::max(round_, plan_.rounds);
+    // What settle() copied concerns nobody else, and ranks may differ in it.
+    plan_.all_rounds = std::max(round_, rounds_with_peers_);
     return std::move(plan_);
 }
 

@@ -20,6 +20,8 @@ struct team {
     std::span<const rank_t> members;  // rank of the communicator by rank of the team; empty: same
     block_range blocks;
     bool completes = true;  // the last reduction of this phase is the last of all
+    // Part i is the block of member i's rank, and not the i-th: where the caller fixes the order.
+    bool by_rank = false;
 
     rank_t global(rank_t v) const noexcept { return members.empty() ? v : members[size_t(v)]; }
 
@@ -28,9 +30,34 @@ struct team {
         const uint32_t each = blocks.count / of;
         return {blocks.first + first * each, count * each};
     }
-    block_range part(rank_t i) const noexcept { return parts(uint32_t(i), 1, uint32_t(size)); }
+    block_range part(rank_t i) const noexcept {
+        return parts(uint32_t(by_rank ? global(i) : i), 1, uint32_t(size));
+    }
     /// v + d modulo the size, for |d| <= size.
     rank_t shift(rank_t v, rank_t d) const noexcept { return (v + d + size) % size; }
+};
+
+/// In which buffer each block's value lies: runs of blocks, so that it costs what the moves cost and
+/// not what the vector has blocks.
+class block_places {
+public:
+    block_places(uint32_t nblocks, buffer at) : nblocks_(nblocks), runs_{{0, at}} {}
+
+    buffer at(uint32_t block) const noexcept { return runs_[run_of(block)].at; }
+    /// The blocks from `block` on that lie in the same buffer, up to `end` (not included).
+    block_range run(uint32_t block, uint32_t end) const noexcept;
+    void set(block_range b, buffer at);
+
+private:
+    struct piece {
+        uint32_t begin;
+        buffer at;
+    };
+    size_t run_of(uint32_t block) const noexcept;
+    void cut(uint32_t block);
+
+    uint32_t nblocks_;
+    std::vector<piece> runs_;  // by begin; neighbours differ in `at`
 };
 
 class plan_builder {
@@ -48,10 +75,11 @@ public:
     /// The second half of the plan begins in round `r`. Called by every rank; the last call counts.
     void turn_at(uint32_t r) noexcept { plan_.turn = r; }
     void set_eager() noexcept { plan_.eager = true; }
+    void set_sync(sync_policy s) noexcept { plan_.sync = s; }
 
     /// The buffer that holds the current value of these blocks (of the first of them; algorithms
     /// move blocks together).
-    buffer where(block_range b) const noexcept { return where_[b.first]; }
+    buffer where(block_range b) const noexcept { return where_.at(b.first); }
 
     // All peers are ranks of the communicator.
     void send(rank_t to, block_range b) { send_from(to, where(b), b); }
@@ -79,7 +107,8 @@ private:
     rank_t root_ = 0;
     bool in_place_ = false;
     uint32_t round_ = 0;
-    std::vector<buffer> where_;
+    uint32_t rounds_with_peers_ = 0;
+    block_places where_;
 };
 
 }  // namespace ef::algo

@@ -4,15 +4,16 @@
 //   allreduce       rounds 2 lg p, bytes 2 n (p-1)/p each way
 //
 // Any other p: with c = the largest power of two below p, ranks 0, 2, .. of the first 2 (p-c) take
-// in their odd neighbour's vector first and hand it the result at the end: 2 rounds and 2n bytes
-// more.
+// in their odd neighbour's vector first and hand it the result at the end (fold.hpp): 2 rounds and
+// 2n bytes more.
 //
-// The allreduce halves at distance 1 first, so that the largest messages go to the nearest rank; a
-// member then ends with the part whose number is its own in reversed bits. Where the caller fixes
-// the order of parts (reduce_scatter, allgather) the distance p/2 comes first.
+// The distances may come in any order; two are of use:
+//
+//   near  1, 2, .. p/2   the largest messages go to the nearest rank; a member ends with the part
+//                        whose number is its own in reversed bits
+//   far   p/2, .. 2, 1   member v ends with part v: what reduce_scatter and allgather need
+#include "allreduce/algo/fold.hpp"
 #include "allreduce/algo/phases.hpp"
-
-#include <vector>
 
 namespace ef::algo {
 
@@ -51,15 +52,16 @@ void join(plan_builder& out, const team& t, rank_t d, halves& mine, uint32_t par
     out.next_round();
 }
 
-void core_allreduce(plan_builder& out, const team& t) {
+}  // namespace
+
+void halving_core_allreduce(plan_builder& out, const team& t, bit_order bits) {
     const uint32_t parts = uint32_t(t.size);
     halves mine{0, parts};
-    for (rank_t d = 1; d < t.size; d <<= 1) halve(out, t, d, mine, parts);
+    const auto distance = [&](rank_t d) { return bits == bit_order::near ? d : t.size / 2 / d; };
+    for (rank_t d = 1; d < t.size; d <<= 1) halve(out, t, distance(d), mine, parts);
     out.turn_at(out.round());
-    for (rank_t d = t.size >> 1; d >= 1; d >>= 1) join(out, t, d, mine, parts);
+    for (rank_t d = t.size >> 1; d >= 1; d >>= 1) join(out, t, distance(d), mine, parts);
 }
-
-}  // namespace
 
 void halving_reduce_scatter(plan_builder& out, const team& t) {
     halves mine{0, uint32_t(t.size)};
@@ -72,31 +74,36 @@ void doubling_allgather(plan_builder& out, const team& t) {
     for (rank_t d = 1; d < t.size; d <<= 1) join(out, t, d, mine, uint32_t(t.size));
 }
 
-void halving_doubling_allreduce(plan_builder& out, const team& t) {
+namespace {
+
+void in_callers_order(plan_builder& out, const team& t, bit_order bits) {
     const rank_t c = power_of_two_core(t.size), extras = t.size - c;
-    if (extras == 0) return core_allreduce(out, t);
+    if (extras == 0) return halving_core_allreduce(out, t, bits);
+    rank_order pairs;
+    pairs.core = c;
+    pairs.order.resize(size_t(t.size));
+    for (rank_t v = 0; v < c; ++v)
+        pairs.order[size_t(v)] = t.global(v < extras ? 2 * v : v + extras);
+    for (rank_t i = 0; i < extras; ++i) pairs.order[size_t(c + i)] = t.global(2 * i + 1);
+    const bool paired = t.me < 2 * extras;
+    const rank_t me = !paired ? t.me - extras : t.me % 2 ? c + t.me / 2 : t.me / 2;
+    folded_halving_allreduce(out, {me, t.size, pairs.order, t.blocks, t.completes}, pairs, bits);
+}
 
-    const bool paired = t.me < 2 * extras, extra = paired && t.me % 2 == 1;
-    const rank_t partner = t.global(paired ? t.me ^ 1 : t.me);
-    if (extra) out.send(partner, t.blocks);
-    else if (paired) out.recv_reduce(partner, t.blocks, false);
-    const uint32_t begin = out.round() + 1;
-    out.next_round();
+plan build(const plan_request& r, bit_order bits) {
+    plan_builder out(r, uint32_t(power_of_two_core(r.nranks)));
+    out.set_sync(r.sync);
+    const team t = out.everyone();
+    if (r.coll == EF_REDUCE_SCATTER) halving_reduce_scatter(out, t);
+    else if (r.coll == EF_ALLGATHER) doubling_allgather(out, t);
+    else in_callers_order(out, t, bits);
+    return out.finish();
+}
 
-    if (!extra) {
-        std::vector<rank_t> members(static_cast<size_t>(c));
-        for (rank_t v = 0; v < c; ++v)
-            members[size_t(v)] = t.global(v < extras ? 2 * v : v + extras);
-        const rank_t me = paired ? t.me / 2 : t.me - extras;
-        core_allreduce(out, {me, c, members, t.blocks, t.completes});
-    }
-    uint32_t lg = 0;
-    while ((rank_t(1) << lg) < c) ++lg;
-    out.turn_at(begin + lg);
-    out.set_round(begin + 2 * lg);
-    if (extra) out.recv(partner, t.blocks);
-    else if (paired) out.send(partner, t.blocks);
-    out.next_round();
+}  // namespace
+
+void halving_doubling_allreduce(plan_builder& out, const team& t) {
+    in_callers_order(out, t, bit_order::near);
 }
 
 bool accepts_halving_doubling(const plan_request& r) noexcept {
@@ -105,13 +112,16 @@ bool accepts_halving_doubling(const plan_request& r) noexcept {
            power_of_two_core(r.nranks) == r.nranks;
 }
 
-plan build_halving_doubling(const plan_request& r) {
-    plan_builder out(r, uint32_t(power_of_two_core(r.nranks)));
-    const team t = out.everyone();
-    if (r.coll == EF_REDUCE_SCATTER) halving_reduce_scatter(out, t);
-    else if (r.coll == EF_ALLGATHER) doubling_allgather(out, t);
-    else halving_doubling_allreduce(out, t);
-    return out.finish();
+bool accepts_halving_doubling_far(const plan_request& r) noexcept {
+    // The other collectives are the same in both: their order of distances is given.
+    return r.coll == EF_ALLREDUCE || r.coll == EF_BARRIER;
+}
+
+plan build_halving_doubling(const plan_request& r) { return build(r, bit_order::near); }
+plan build_halving_doubling_far(const plan_request& r) { return build(r, bit_order::far); }
+
+symmetry power_of_two_symmetry(const plan_request& r) noexcept {
+    return power_of_two_core(r.nranks) == r.nranks ? symmetry::exclusive_or : symmetry::none;
 }
 
 }  // namespace ef::algo

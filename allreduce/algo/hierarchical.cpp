@@ -11,9 +11,13 @@
 // Hosts with unequal numbers of ranks: reduce to the host's first rank, allreduce among these,
 // broadcast in the host. A broadcast goes to one rank of each host, then through the host. Ranks of
 // a host need not be neighbours.
+//
+// With an order of the hosts (hdrm, eulerian_ring) step 2 runs in it, on all L rails in lock step:
+// where each rail is a plane of the fabric, or the rails of one fabric are wired alike, no link
+// carries two flows as long as all rails are in the same round.
 #include "allreduce/algo/hierarchical.hpp"
 
-#include "allreduce/algo/phases.hpp"
+#include "allreduce/algo/fold.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,24 +27,56 @@ namespace ef::algo {
 
 namespace {
 
+// An allreduce among hosts, one rank each: `t` is by index of the host.
 struct inner_algorithm {
-    void (*run)(plan_builder&, const team&);
-    plan (*build)(const plan_request&);  // the same alone
-    uint32_t (*parts)(uint32_t hosts);
+    void (*run)(plan_builder&, const team& t, const rank_maps*);
+    uint32_t (*parts)(uint32_t hosts, const rank_maps*);
+    bool rounds_of_pairs;  // keeps its rounds apart when asked to
 };
 
-uint32_t one_each(uint32_t hosts) { return hosts; }
-uint32_t core(uint32_t hosts) { return uint32_t(power_of_two_core(rank_t(hosts))); }
-uint32_t whole(uint32_t) { return 1; }
-uint32_t two(uint32_t) { return 2; }
+/// In the order `o` of the hosts: `run` gets positions and members by position.
+template <class Run>
+void in_order(plan_builder& out, const team& t, const rank_order& o, Run run) {
+    std::vector<rank_t> members;
+    for (const rank_t host : o.order) members.push_back(t.global(host));
+    run(out, team{o.position_of(t.me), t.size, members, t.blocks, t.completes});
+}
 
-constexpr std::array<inner_algorithm, 6> inners{{
-    {ring_allreduce, build_ring, one_each},
-    {halving_doubling_allreduce, build_halving_doubling, core},
-    {pairwise_allreduce, build_pairwise, one_each},
-    {doubling_allreduce, build_doubling, whole},
-    {double_tree_allreduce, build_double_tree, two},
-    {tree_allreduce, build_tree, whole},
+void hdrm_between(plan_builder& out, const team& t, const rank_maps* maps) {
+    const rank_order& o = maps->server_halving;
+    in_order(out, t, o, [&](plan_builder& b, const team& at) {
+        folded_halving_allreduce(b, at, o, bit_order::near);
+    });
+}
+
+void ring_between(plan_builder& out, const team& t, const rank_maps* maps) {
+    in_order(out, t, maps->server_ring, ring_allreduce);
+}
+
+template <void (*Phase)(plan_builder&, const team&)>
+void plainly(plan_builder& out, const team& t, const rank_maps*) {
+    Phase(out, t);
+}
+
+uint32_t one_each(uint32_t hosts, const rank_maps*) { return hosts; }
+uint32_t core(uint32_t hosts, const rank_maps*) {
+    return uint32_t(power_of_two_core(rank_t(hosts)));
+}
+uint32_t mapped_core(uint32_t hosts, const rank_maps* maps) {
+    return uint32_t(folding(maps->server_halving, rank_t(hosts)).core());
+}
+uint32_t whole(uint32_t, const rank_maps*) { return 1; }
+uint32_t two(uint32_t, const rank_maps*) { return 2; }
+
+constexpr std::array<inner_algorithm, 8> inners{{
+    {plainly<ring_allreduce>, one_each, false},
+    {plainly<halving_doubling_allreduce>, core, true},
+    {plainly<pairwise_allreduce>, one_each, false},
+    {plainly<doubling_allreduce>, whole, false},
+    {plainly<double_tree_allreduce>, two, false},
+    {plainly<tree_allreduce>, whole, false},
+    {hdrm_between, mapped_core, true},
+    {ring_between, one_each, true},
 }};
 
 /// Who sits where: by host, its ranks in order; and the index of each rank on its host.
@@ -80,34 +116,47 @@ uint32_t ceil_lg(size_t n) {
 
 plan equal(const plan_request& r, const inner_algorithm& with, const layout& at) {
     const uint32_t hosts = uint32_t(at.hosts.size()), each = uint32_t(at.hosts[0].size());
-    plan_builder out(r, each * with.parts(hosts));
+    plan_builder out(r, each * with.parts(hosts, r.maps));
+    if (with.rounds_of_pairs) out.set_sync(r.sync);
     const team host{at.my_index, rank_t(each), at.hosts[at.my_host], out.everyone().blocks, false};
     const std::vector<rank_t> column = at.column(at.my_index);
 
     pairwise_reduce_scatter(out, host);
-    with.run(out, {rank_t(at.my_host), rank_t(hosts), column, host.part(at.my_index), true});
+    with.run(out, {rank_t(at.my_host), rank_t(hosts), column, host.part(at.my_index), true},
+             r.maps);
     out.turn_at(out.round());
     pairwise_allgather(out, host);
     return out.finish();
 }
 
+/// Every phase leaves the builder in the round after its last, whoever it is built for.
+uint32_t rounds_of(const inner_algorithm& with, uint32_t hosts, uint32_t parts,
+                   const rank_maps* maps) {
+    plan_builder dry({.nranks = rank_t(hosts)}, parts);
+    with.run(dry, dry.everyone(), maps);
+    return dry.round();
+}
+
 plan unequal(const plan_request& r, const inner_algorithm& with, const layout& at) {
     const uint32_t hosts = uint32_t(at.hosts.size());
-    plan_builder out(r, with.parts(hosts));
+    const uint32_t parts = with.parts(hosts, r.maps);
+    plan_builder out(r, parts);
+    if (with.rounds_of_pairs) out.set_sync(r.sync);
     const std::vector<rank_t>& mates = at.hosts[at.my_host];
     const team host{at.my_index, rank_t(mates.size()), mates, out.everyone().blocks, false};
     const std::vector<rank_t> leaders = at.column(0);
 
     // Small hosts idle in some rounds: everyone counts those of the largest.
     const uint32_t up = ceil_lg(at.largest());
-    const uint32_t across = with.build({.nranks = rank_t(hosts)}).rounds;
+    const uint32_t across = rounds_of(with, hosts, parts, r.maps);
     tree_reduce(out, host, 0);
     out.set_round(up);
     if (at.my_index == 0)
-        with.run(out, {rank_t(at.my_host), rank_t(hosts), leaders, host.blocks, true});
+        with.run(out, {rank_t(at.my_host), rank_t(hosts), leaders, host.blocks, true}, r.maps);
     out.set_round(up + across);
     out.turn_at(out.round());
     tree_broadcast(out, host, 0);
+    out.set_round(up + across + up);
     return out.finish();
 }
 
@@ -149,7 +198,11 @@ bool accepts_hierarchical(const plan_request& r) noexcept {
     if (r.coll == EF_BROADCAST && I != inner::tree) return false;
     int hosts = 1;
     for (const int h : r.host_of) hosts = std::max(hosts, h + 1);
-    return hosts > 1 && hosts < r.nranks;
+    if (hosts < 2 || hosts >= r.nranks) return false;
+    if (I == inner::hdrm) return r.maps && serves_halving(r.maps->server_halving, hosts);
+    if (I == inner::eulerian_ring)
+        return r.maps && r.maps->server_ring.order.size() == size_t(hosts);
+    return true;
 }
 
 template <inner I>
@@ -171,6 +224,8 @@ EF_INNER(pairwise)
 EF_INNER(doubling)
 EF_INNER(double_tree)
 EF_INNER(tree)
+EF_INNER(hdrm)
+EF_INNER(eulerian_ring)
 #undef EF_INNER
 
 }  // namespace ef::algo

@@ -5,7 +5,17 @@
 
 namespace ef::algo {
 
-enum class inner { ring, halving_doubling, pairwise, doubling, double_tree, tree };
+/// hdrm and eulerian_ring run between hosts in the order of maps->server_*.
+enum class inner {
+    ring,
+    halving_doubling,
+    pairwise,
+    doubling,
+    double_tree,
+    tree,
+    hdrm,
+    eulerian_ring
+};
 
 /// At least two hosts, and more than one rank on one of them. Broadcast only with `tree`.
 template <inner I>

@@ -6,6 +6,9 @@
 //   root -> root+1 -> ... -> root-1     broadcast           rounds p-1, bytes n; pipelined by
 //   chunks
 //
+// With team::by_rank, part b is the block of the rank of member b, so that an order of the ring that is
+// not the caller's leaves each rank with its own block.
+//
 // Fewest bytes and one neighbour each way: no link carries two flows if the ring follows the links.
 #include "allreduce/algo/phases.hpp"
 
@@ -50,6 +53,10 @@ plan chain_broadcast(const plan_request& r) {
 }
 
 }  // namespace
+
+symmetry rotation_symmetry(const plan_request& r) noexcept {
+    return r.coll == EF_BROADCAST ? symmetry::none : symmetry::rotation;
+}
 
 plan build_ring(const plan_request& r) {
     if (r.coll == EF_BROADCAST) return chain_broadcast(r);

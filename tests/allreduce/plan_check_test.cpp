@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,35 @@ std::string describe(std::string_view name, const plan_request& r) {
     return std::string(name) + ", collective " + std::to_string(r.coll) + ", " +
            std::to_string(r.nranks) + " ranks, root " + std::to_string(r.root) +
            (r.in_place ? ", in place" : "");
+}
+
+// Orders as a fabric might want them, and some that none would: shuffled, with any power of two for a
+// core, extras dealt out in turn or as they fall.
+rank_order any_order(rank_t n, bool folds, std::mt19937& random) {
+    rank_order o;
+    o.order.resize(size_t(n));
+    std::iota(o.order.begin(), o.order.end(), 0);
+    std::shuffle(o.order.begin(), o.order.end(), random);
+    if (random() % 2) o.index();
+    if (!folds) return o;
+    o.core = 1;
+    while (o.core * 2 <= n) o.core *= 2;
+    if (o.core > 1 && random() % 4 == 0) o.core /= 2;
+    if (random() % 2) return o;
+    for (rank_t i = o.core; i < n; ++i) o.fold.push_back(rank_t(random() % unsigned(o.core)));
+    std::sort(o.fold.begin(), o.fold.end());
+    return o;
+}
+
+rank_maps any_maps(rank_t nranks, std::span<const int> host_of) {
+    std::mt19937 random(unsigned(nranks) * 100 + unsigned(host_of.size()));
+    rank_maps maps;
+    maps.halving = any_order(nranks, true, random);
+    maps.ring = any_order(nranks, false, random);
+    const int hosts = host_of.empty() ? 1 : *std::max_element(host_of.begin(), host_of.end()) + 1;
+    maps.server_halving = any_order(hosts, true, random);
+    maps.server_ring = any_order(hosts, false, random);
+    return maps;
 }
 
 status check(const algorithm& a, plan_request r) {
@@ -31,10 +62,12 @@ class every_plan : public testing::TestWithParam<std::string_view> {};
 TEST_P(every_plan, is_complete_reproducible_and_free_of_deadlock_for_up_to_64_ranks) {
     const algorithm& a = *find_algorithm(GetParam());
     int proved = 0;
-    for (rank_t n = 1; n <= 64; ++n)
+    for (rank_t n = 1; n <= 64; ++n) {
+        const rank_maps maps = any_maps(n, {});
         for (int coll = EF_ALLREDUCE; coll <= EF_BROADCAST; ++coll)
             for (bool in_place : {false, true}) {
                 plan_request r;
+                r.maps = &maps;
                 r.coll = ef_collective_t(coll);
                 r.nranks = n;
                 r.in_place = in_place;
@@ -49,6 +82,7 @@ TEST_P(every_plan, is_complete_reproducible_and_free_of_deadlock_for_up_to_64_ra
                     ++proved;
                 }
             }
+    }
     // One host only: nothing for a hierarchy to do.
     EXPECT_GE(proved, a.name.starts_with("hierarchical") ? 0 : 60);
 }
@@ -76,7 +110,8 @@ std::vector<std::vector<int>> layouts() {
 TEST_P(every_plan, is_right_wherever_the_ranks_sit) {
     const algorithm& a = *find_algorithm(GetParam());
     int proved = 0;
-    for (const std::vector<int>& layout : layouts())
+    for (const std::vector<int>& layout : layouts()) {
+        const rank_maps maps = any_maps(rank_t(layout.size()), layout);
         for (int coll = EF_ALLREDUCE; coll <= EF_BROADCAST; ++coll)
             for (bool in_place : {false, true}) {
                 plan_request r;
@@ -85,11 +120,13 @@ TEST_P(every_plan, is_right_wherever_the_ranks_sit) {
                 r.root = r.nranks / 2;
                 r.in_place = in_place;
                 r.host_of = layout;
+                r.maps = &maps;
                 if (!a.accepts(r)) continue;
                 const status s = check(a, r);
                 ASSERT_TRUE(s.ok()) << describe(a.name, r) << ": " << s.text();
                 ++proved;
             }
+    }
     EXPECT_GT(proved, 10);
 }
 
@@ -98,10 +135,12 @@ TEST_P(every_plan, sends_the_same_whether_in_place_or_not) {
     const algorithm& a = *find_algorithm(GetParam());
     std::vector<std::vector<int>> hosts = layouts();
     for (size_t n = 1; n <= 17; ++n) hosts.emplace_back(n, 0);
-    for (const std::vector<int>& layout : hosts)
+    for (const std::vector<int>& layout : hosts) {
+        const rank_maps maps = any_maps(rank_t(layout.size()), layout);
         for (int coll = EF_ALLREDUCE; coll <= EF_BROADCAST; ++coll)
             for (rank_t rank = 0; rank < rank_t(layout.size()); ++rank) {
                 plan_request r;
+                r.maps = &maps;
                 r.coll = ef_collective_t(coll);
                 r.nranks = rank_t(layout.size());
                 r.rank = rank;
@@ -112,6 +151,7 @@ TEST_P(every_plan, sends_the_same_whether_in_place_or_not) {
                 const plan in_place = a.build(r);
                 EXPECT_EQ(apart.turn, in_place.turn);
                 EXPECT_EQ(apart.eager, in_place.eager);
+                EXPECT_EQ(apart.all_rounds, in_place.all_rounds);
                 EXPECT_EQ(apart.nblocks, in_place.nblocks);
                 const auto messages = [](const plan& p) {
                     std::string all;
@@ -126,6 +166,7 @@ TEST_P(every_plan, sends_the_same_whether_in_place_or_not) {
                 ASSERT_EQ(messages(apart), messages(in_place))
                     << describe(a.name, r) << ", rank " << rank;
             }
+    }
 }
 
 std::vector<std::string_view> names() {
