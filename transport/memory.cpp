@@ -19,7 +19,7 @@ namespace {
 struct allocation {
     uint64_t id;
     fd file;
-    mapping map;
+    mapped_pages map;
 };
 
 struct registration {
@@ -75,7 +75,7 @@ static result<void*> allocate(size_t bytes) {
         return system_error(what + "F_ADD_SEALS", errno);
     void* p = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (p == MAP_FAILED) return system_error(what + "mmap", errno);
-    mapping map(p, rounded);
+    mapped_pages map(p, rounded);
     madvise(p, rounded, MADV_HUGEPAGE);  // advice: without it everything works, more slowly
 
     std::lock_guard hold(lock);

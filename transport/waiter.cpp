@@ -31,7 +31,7 @@ result<waiter> waiter::create() {
         return system_error("waiter: ftruncate of the home page", errno);
     void* p = mmap(nullptr, home_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w.home_fd_.get(), 0);
     if (p == MAP_FAILED) return system_error("waiter: mmap of the home page", errno);
-    w.home_ = mapping(p, home_bytes);
+    w.home_ = mapped_pages(p, home_bytes);
     new (p) doorbell;
     w.epoll_ = fd(epoll_create1(EPOLL_CLOEXEC));
     if (!w.epoll_) return system_error("waiter: epoll_create1", errno);

@@ -35,7 +35,7 @@ public:
     static result<waiter> create();
 
     /// The memfd of the home page (one doorbell at offset 0), to be passed to local peers, and our
-    /// mapping of it.
+    /// mapped_pages of it.
     int home_fd() const noexcept { return home_fd_.get(); }
     doorbell& bell() const noexcept { return *reinterpret_cast<doorbell*>(home_.data()); }
 
@@ -54,7 +54,7 @@ public:
 
 private:
     fd home_fd_;
-    mapping home_;
+    mapped_pages home_;
     fd epoll_;
     int data_sockets_ = 0;  // atomically: a thread may add one while another sleeps
     uint32_t seen_ = 0;     // bell at prepare()

@@ -1,4 +1,4 @@
-// fd and mapping: descriptors and mapped memory that close themselves. Every descriptor of the
+// fd and mapped_pages: descriptors and mapped memory that close themselves. Every descriptor of the
 // library is owned by an `fd`, which is what lets a forked child let go of all of them (see fork
 // handling in fd.cpp): a child that kept a socket open would hide its parent's death from the
 // peers.
@@ -33,13 +33,13 @@ private:
     int n_ = -1;
 };
 
-class mapping {
+class mapped_pages {
 public:
-    mapping() noexcept = default;
-    mapping(void* p, size_t bytes) noexcept : p_(p), bytes_(bytes) {}
-    mapping(mapping&& o) noexcept
+    mapped_pages() noexcept = default;
+    mapped_pages(void* p, size_t bytes) noexcept : p_(p), bytes_(bytes) {}
+    mapped_pages(mapped_pages&& o) noexcept
         : p_(std::exchange(o.p_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
-    mapping& operator=(mapping&& o) noexcept {
+    mapped_pages& operator=(mapped_pages&& o) noexcept {
         if (this != &o) {
             reset();
             p_ = std::exchange(o.p_, nullptr);
@@ -47,7 +47,7 @@ public:
         }
         return *this;
     }
-    ~mapping() { reset(); }
+    ~mapped_pages() { reset(); }
 
     std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
     size_t bytes() const noexcept { return bytes_; }

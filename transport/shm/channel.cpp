@@ -82,8 +82,8 @@ private:
     peer_memory remote_;
     std::vector<uint64_t> announced_;  // our segments that the peer can map
     uint64_t retired_at_ = 0;
-    mapping segment_;
-    mapping peer_home_;
+    mapped_pages segment_;
+    mapped_pages peer_home_;
     fd segment_file_;
     status error_;
     std::string medium_ = "shm";
@@ -101,7 +101,7 @@ status shm_channel::open() {
         if (!segment_file_) return system_error("shm: memfd_create", errno);
         if (ftruncate(segment_file_.get(), sizeof(segment)) != 0)
             return system_error("shm: ftruncate of a channel's segment", errno);
-        result<mapping> m = map_file(segment_file_.get(), sizeof(segment), true);
+        result<mapped_pages> m = map_file(segment_file_.get(), sizeof(segment), true);
         if (!m.ok()) return m.why();
         segment_ = std::move(*m);
         map_ = reinterpret_cast<segment*>(segment_.data());
@@ -301,11 +301,11 @@ void shm_channel::look_at_socket() noexcept {
 
 void shm_channel::on_hello(received_note& n) {
     if (peer_bell_) return fail("a second hello");
-    result<mapping> home = map_file(n.files[0].get(), 4096, true);
+    result<mapped_pages> home = map_file(n.files[0].get(), 4096, true);
     if (!home.ok()) return fail(home.why().text());
     peer_home_ = std::move(*home);
     if (!dialler_) {
-        result<mapping> m = map_file(n.files[1].get(), sizeof(segment), true);
+        result<mapped_pages> m = map_file(n.files[1].get(), sizeof(segment), true);
         if (!m.ok()) return fail(m.why().text());
         segment_ = std::move(*m);
         map_ = reinterpret_cast<segment*>(segment_.data());

@@ -48,7 +48,7 @@ uint64_t quickest(F&& f) noexcept {
 
 }  // namespace
 
-result<mapping> map_file(int file, size_t bytes, bool writable) {
+result<mapped_pages> map_file(int file, size_t bytes, bool writable) {
     struct stat st {};
     if (file < 0) return status(EF_PEER_LOST, "a descriptor is missing");
     if (fstat(file, &st) != 0) return system_error("fstat of shared memory", errno);
@@ -58,14 +58,14 @@ result<mapping> map_file(int file, size_t bytes, bool writable) {
     const int how = PROT_READ | (writable ? PROT_WRITE : 0);
     void* p = mmap(nullptr, bytes, how, MAP_SHARED, file, 0);
     if (p == MAP_FAILED) return system_error("mmap of shared memory", errno);
-    return mapping(p, bytes);
+    return mapped_pages(p, bytes);
 }
 
 peer_memory::peer_memory(int pid, std::string_view single_copy) noexcept
     : pid_(pid), allowed_(single_copy != "off"), forced_(single_copy == "on") {}
 
 void peer_memory::add(uint64_t id, uint64_t bytes, fd& file) {
-    result<mapping> m = map_file(file.get(), bytes, false);
+    result<mapped_pages> m = map_file(file.get(), bytes, false);
     if (m.ok()) entries_.push_back({id, std::move(*m)});
     else log(EF_LOG_WARN, "shm: pid {}: memory can not be shared: {}", pid_, m.why().text());
 }
@@ -82,7 +82,7 @@ const std::byte* peer_memory::at(uint64_t id, uint64_t where, size_t bytes) noex
         if (it == entries_.end()) return nullptr;
         last_ = size_t(it - entries_.begin());
     }
-    const mapping& m = entries_[last_].map;
+    const mapped_pages& m = entries_[last_].map;
     if (where > m.bytes() || bytes > m.bytes() - where) return nullptr;
     return m.data() + where;
 }

@@ -13,7 +13,7 @@
 namespace ef::shm {
 
 /// Map `bytes` of `file`, for reading or also for writing. Errors if the file is shorter.
-result<mapping> map_file(int file, size_t bytes, bool writable);
+result<mapped_pages> map_file(int file, size_t bytes, bool writable);
 
 class peer_memory {
 public:
@@ -39,7 +39,7 @@ public:
 private:
     struct entry {
         uint64_t id;
-        mapping map;
+        mapped_pages map;
     };
     std::vector<entry> entries_;
     size_t last_ = 0;
