@@ -65,7 +65,7 @@ int fd::release() noexcept {
     return std::exchange(n_, -1);
 }
 
-void mapping::reset() noexcept {
+void mapped_pages::reset() noexcept {
     if (p_) ::munmap(p_, bytes_);
     p_ = nullptr;
     bytes_ = 0;
