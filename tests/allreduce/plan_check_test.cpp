@@ -3,12 +3,11 @@
 #include "allreduce/plan_check.hpp"
 
 #include "allreduce/algo/algorithm.hpp"
+#include "tests/support/orders.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -19,35 +18,6 @@ std::string describe(std::string_view name, const plan_request& r) {
     return std::string(name) + ", collective " + std::to_string(r.coll) + ", " +
            std::to_string(r.nranks) + " ranks, root " + std::to_string(r.root) +
            (r.in_place ? ", in place" : "");
-}
-
-// Orders as a fabric might want them, and some that none would: shuffled, with any power of two for a
-// core, extras dealt out in turn or as they fall.
-rank_order any_order(rank_t n, bool folds, std::mt19937& random) {
-    rank_order o;
-    o.order.resize(size_t(n));
-    std::iota(o.order.begin(), o.order.end(), 0);
-    std::shuffle(o.order.begin(), o.order.end(), random);
-    if (random() % 2) o.index();
-    if (!folds) return o;
-    o.core = 1;
-    while (o.core * 2 <= n) o.core *= 2;
-    if (o.core > 1 && random() % 4 == 0) o.core /= 2;
-    if (random() % 2) return o;
-    for (rank_t i = o.core; i < n; ++i) o.fold.push_back(rank_t(random() % unsigned(o.core)));
-    std::sort(o.fold.begin(), o.fold.end());
-    return o;
-}
-
-rank_maps any_maps(rank_t nranks, std::span<const int> host_of) {
-    std::mt19937 random(unsigned(nranks) * 100 + unsigned(host_of.size()));
-    rank_maps maps;
-    maps.halving = any_order(nranks, true, random);
-    maps.ring = any_order(nranks, false, random);
-    const int hosts = host_of.empty() ? 1 : *std::max_element(host_of.begin(), host_of.end()) + 1;
-    maps.server_halving = any_order(hosts, true, random);
-    maps.server_ring = any_order(hosts, false, random);
-    return maps;
 }
 
 status check(const algorithm& a, plan_request r) {
@@ -63,7 +33,7 @@ TEST_P(every_plan, is_complete_reproducible_and_free_of_deadlock_for_up_to_64_ra
     const algorithm& a = *find_algorithm(GetParam());
     int proved = 0;
     for (rank_t n = 1; n <= 64; ++n) {
-        const rank_maps maps = any_maps(n, {});
+        const rank_maps maps = test::any_maps(n);
         for (int coll = EF_ALLREDUCE; coll <= EF_BROADCAST; ++coll)
             for (bool in_place : {false, true}) {
                 plan_request r;
@@ -111,7 +81,7 @@ TEST_P(every_plan, is_right_wherever_the_ranks_sit) {
     const algorithm& a = *find_algorithm(GetParam());
     int proved = 0;
     for (const std::vector<int>& layout : layouts()) {
-        const rank_maps maps = any_maps(rank_t(layout.size()), layout);
+        const rank_maps maps = test::any_maps(rank_t(layout.size()), layout);
         for (int coll = EF_ALLREDUCE; coll <= EF_BROADCAST; ++coll)
             for (bool in_place : {false, true}) {
                 plan_request r;
@@ -136,7 +106,7 @@ TEST_P(every_plan, sends_the_same_whether_in_place_or_not) {
     std::vector<std::vector<int>> hosts = layouts();
     for (size_t n = 1; n <= 17; ++n) hosts.emplace_back(n, 0);
     for (const std::vector<int>& layout : hosts) {
-        const rank_maps maps = any_maps(rank_t(layout.size()), layout);
+        const rank_maps maps = test::any_maps(rank_t(layout.size()), layout);
         for (int coll = EF_ALLREDUCE; coll <= EF_BROADCAST; ++coll)
             for (rank_t rank = 0; rank < rank_t(layout.size()); ++rank) {
                 plan_request r;
