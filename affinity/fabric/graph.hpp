@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace ef::fabric {
@@ -47,6 +48,9 @@ struct link {
     double gbps = 0;    // 10^9 bit/s in this direction
     bool up = true;
     link_id reverse = none;
+    // IP address of the interface at `to`: what a router answers with to a packet that came this
+    // way and died there. Empty: not known.
+    std::string to_address;
 };
 
 /// What a BiGraph was made of: S switches per side, H hosts per switch, L lanes per pair of
@@ -63,8 +67,8 @@ public:
 
     // --- building; each returns the new id. add_cable gives the id of the a -> b link, whose
     // reverse is the next one.
-    node_id add_switch(std::string name, uint8_t tier, uint8_t side = 0);
-    node_id add_host(std::string name, std::string server = {}, uint32_t rail = 0);
+    node_id add_switch(std::string called, uint8_t tier, uint8_t side = 0);
+    node_id add_host(std::string called, std::string server = {}, uint32_t rail = 0);
     link_id add_cable(node_id a, node_id b, double gbps);
     link_id add_cable(node_id a, node_id b, double gbps_there, double gbps_back);
 
@@ -86,7 +90,9 @@ public:
     node_id switch_of(node_id host) const noexcept { return links_[uplink(host)].to; }
     link_id uplink(node_id host) const noexcept { return out_[host].front(); }
     /// By name; `none` if there is no such node.
-    node_id find(std::string_view name) const noexcept;
+    node_id find(std::string_view called) const noexcept;
+    /// By text_of()'s name, lane 0 if it names none; `none` if there is no such link.
+    link_id find_link(std::string_view text) const noexcept;
     /// "U0-L1", "U0-L1/1" for lane 1, "U0p3-U0": from and to of a directed link.
     std::string text_of(link_id l) const;
 
@@ -96,11 +102,31 @@ public:
     /// All cables of a switch.
     void set_switch_up(node_id n, bool up) noexcept;
 
+    // --- what the field says beside the structure
+    void set_address(node_id host, std::string ip) { nodes_[host].address = std::move(ip); }
+    void set_link_address(link_id l, std::string ip) { links_[l].to_address = std::move(ip); }
+    void set_tier(node_id n, uint8_t tier) noexcept { nodes_[n].tier = tier; }
+    void set_side(node_id n, uint8_t side) noexcept { nodes_[n].side = side; }
+
 private:
+    struct name_hash {
+        using is_transparent = void;
+        size_t operator()(std::string_view s) const noexcept {
+            return std::hash<std::string_view>()(s);
+        }
+    };
+
+    node_id add(node n);
+    status check_host(node_id h) const;
+    status check_connected() const;
+
     std::vector<node> nodes_;
     std::vector<link> links_;
     std::vector<node_id> hosts_, switches_;
     std::vector<std::vector<link_id>> out_;
+    std::vector<uint32_t> hosts_of_;                // by switch: hosts so far
+    std::unordered_map<uint64_t, uint32_t> lanes_;  // by pair of nodes: cables so far
+    std::unordered_map<std::string, node_id, name_hash, std::equal_to<>> by_name_;
 };
 
 // --- generators. gbps: of every link, unless a second number is given for those between switches.
