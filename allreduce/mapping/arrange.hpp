@@ -30,6 +30,12 @@ halving_order hdrm_core(const fabric::graph& g, std::span<const unit> units,
 /// switches where that works out; else neighbours in the line fold.
 halving_order switch_core(std::span<const station> line);
 
+/// How long halving-doubling in this order takes for long vectors when all are in step, by the routes
+/// that a careful operator would set (balance::by_destination): 2 times the sum over rounds of bytes on
+/// the fullest link over its speed. In vectors per Gb/s, for comparing orders; infinite where units
+/// cannot reach each other.
+double in_step_time(const fabric::graph& g, std::span<const unit> units, const halving_order& o);
+
 /// Units in the order of an Eulerian ring. Empty if this is no BiGraph with the same number H' of
 /// units on each of S' switches on both sides, H' <= S' L.
 std::vector<uint32_t> eulerian_units(const fabric::graph& g, std::span<const unit> units,

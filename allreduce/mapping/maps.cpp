@@ -52,6 +52,31 @@ rank_order of_ranks(const halving_order& h, std::span<const unit> units, size_t 
     return ordered(std::move(core), std::move(extras));
 }
 
+// Up to so many servers orders are weighed on the links; it costs a path per server and round.
+constexpr size_t most_weighed = 4096;
+
+/// Each extra of a core position, after the first, costs as much as all of HDRM: 2 n/B.
+bool one_extra_each(const halving_order& h) {
+    return std::adjacent_find(h.extras.begin(), h.extras.end(), [](const auto& a, const auto& b) {
+               return a.first == b.first;
+           }) == h.extras.end();
+}
+
+/// HDRM's core, unless so many servers are left over for it that the larger core of plain halving,
+/// with shared links, takes less time.
+halving_order choose_halving(const graph& g, std::span<const unit> units,
+                             std::span<const station> stations, std::span<const station> line) {
+    halving_order hdrm;
+    if (g.bigraph) hdrm = hdrm_core(g, units, stations);
+    if (!hdrm.core.empty() && hdrm.extras.empty()) return hdrm;
+    halving_order plain = switch_core(line);
+    if (hdrm.core.empty()) return plain;
+    const bool take_hdrm = units.size() > most_weighed
+                               ? one_extra_each(hdrm)
+                               : in_step_time(g, units, hdrm) <= in_step_time(g, units, plain);
+    return take_hdrm ? hdrm : plain;
+}
+
 rank_order ring_of(std::vector<rank_t> order) {
     rank_order o;
     o.order = std::move(order);
@@ -121,10 +146,7 @@ rank_maps make_maps(const graph& g, const placement& where, std::span<const int>
 
     const std::vector<station> stations = stations_of(g, units);
     const std::vector<station> line = in_a_line(g, stations);
-    halving_order h;
-    if (g.bigraph) h = hdrm_core(g, units, stations);
-    // With so small a core the extras would take longer than all the rest.
-    if (2 * h.core.size() < std::bit_floor(units.size())) h = switch_core(line);
+    const halving_order h = choose_halving(g, units, stations, line);
     maps.server_halving = of_servers(h);
     maps.halving = of_ranks(h, units, each);
     maps.halving_says = h.says;
