@@ -1,0 +1,17 @@
+// print: a lab and its counters as text and as JSON.
+#pragma once
+
+#include "tools/lab/lab.hpp"
+
+#include <string>
+#include <vector>
+
+namespace ef::lab {
+
+std::string show_text(const lab& l);
+std::string show_json(const lab& l);
+/// Links that carried nothing are left out of the text unless `all`; the JSON has every link.
+std::string counters_text(const lab& l, const std::vector<traffic>& t, bool all);
+std::string counters_json(const lab& l, const std::vector<traffic>& t);
+
+}  // namespace ef::lab
