@@ -1,6 +1,6 @@
 #include "allreduce/mapping/maps.hpp"
 
-#include "allreduce/mapping/arrange.hpp"
+#include "allreduce/mapping/improve.hpp"
 
 #include <fmt/format.h>
 
@@ -62,19 +62,25 @@ bool one_extra_each(const halving_order& h) {
            }) == h.extras.end();
 }
 
-/// HDRM's core, unless so many servers are left over for it that the larger core of plain halving,
-/// with shared links, takes less time.
+/// HDRM's core, unless so much is left over for it that a larger core, with some shared links, takes
+/// less time.
 halving_order choose_halving(const graph& g, std::span<const unit> units,
                              std::span<const station> stations, std::span<const station> line) {
     halving_order hdrm;
     if (g.bigraph) hdrm = hdrm_core(g, units, stations);
-    if (!hdrm.core.empty() && hdrm.extras.empty()) return hdrm;
-    halving_order plain = switch_core(line);
-    if (hdrm.core.empty()) return plain;
-    const bool take_hdrm = units.size() > most_weighed
-                               ? one_extra_each(hdrm)
-                               : in_step_time(g, units, hdrm) <= in_step_time(g, units, plain);
-    return take_hdrm ? hdrm : plain;
+    const bool largest = hdrm.core.size() == std::bit_floor(units.size());
+    if (largest && one_extra_each(hdrm)) return hdrm;
+    const halving_order plain = switch_core(line);
+    if (!g.bigraph) return plain;
+    if (units.size() > most_weighed)
+        return !hdrm.core.empty() && one_extra_each(hdrm) ? hdrm : plain;
+
+    const auto faster = [&](const halving_order& a, const halving_order& b) {
+        return in_step_time(g, units, b) < in_step_time(g, units, a) ? b : a;
+    };
+    halving_order best = hdrm.core.empty() ? plain : faster(hdrm, plain);
+    if (units.size() <= most_improved) best = faster(best, improved(g, units, plain));
+    return best;
 }
 
 rank_order ring_of(std::vector<rank_t> order) {

@@ -15,8 +15,9 @@ using placement = std::vector<uint32_t>;
 /// The arrangement for these ranks on this fabric. halving:
 ///   a BiGraph that is full (or of which the ranks fill the same ports of a power of two of switches
 ///   per side)                                  HDRM; inside a switch first where H > S L
-///   a BiGraph otherwise                        the largest HDRM core inside it, the rest folded, or
-///                                              switch by switch if that takes less time
+///   a BiGraph otherwise                        the largest HDRM core inside it, the rest folded; or,
+///                                              if that is faster, switch by switch, or an order
+///                                              found by search (up to 256 servers)
 ///   anything else                              switch by switch (near bits inside a switch)
 /// and ring: Eulerian where it exists, else switch by switch. Several ranks of one server are
 /// neighbours (by rail, host, rank), a power of two of each; where planes that are not linked leave no
@@ -27,8 +28,8 @@ using placement = std::vector<uint32_t>;
 /// the l-th rank of every server sits on the l-th rail. Empty: the servers that the graph names,
 /// numbered in the order in which ranks 0, 1, .. name them.
 ///
-/// Links that are down do not change how ranks are arranged: who prices and proves sees to them.
-/// Deterministic. Empty maps
+/// Links that are down do not change HDRM and rings: who prices and proves sees to them. Deterministic,
+/// so that all ranks that know the same graph have the same maps. Empty maps
 /// if a rank is on no host of this graph or `host_of` has a gap.
 rank_maps make_maps(const fabric::graph& g, const placement& where,
                     std::span<const int> host_of = {});
