@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 
 namespace ef::mapping {
 
@@ -47,7 +49,7 @@ private:
 /// Extras by how many of the same core position come before them.
 std::vector<std::vector<size_t>> turns_of(const halving_order& o) {
     std::vector<std::vector<size_t>> turns;
-    std::vector<uint32_t> before(o.core.size(), 0);
+    std::map<uint32_t, uint32_t> before;
     for (size_t i = 0; i < o.extras.size(); ++i) {
         const uint32_t turn = before[o.extras[i].first]++;
         if (turn >= turns.size()) turns.resize(turn + 1);
