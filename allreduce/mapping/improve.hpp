@@ -6,7 +6,7 @@
 
 namespace ef::mapping {
 
-/// Up to so many units are improved; it costs some 100 us each.
+/// Up to so many units are improved: 32 take 10 ms, 256 take 0.2 s.
 inline constexpr size_t most_improved = 256;
 
 /// `from` after a search over exchanges of units [threshold accepting: Dueck, Scheuer 1990]. What counts
