@@ -25,9 +25,8 @@ link_loads::link_loads(const fabric::routes& routes, const mapping::placement& w
 
 bool link_loads::find(const flow& f) {
     path_.clear();
-    if (!on_fabric(f)) return true;
     for (uint32_t s = 0; s < subflows_; ++s)
-        if (!routes_.append(host_[size_t(f.from)], host_[size_t(f.to)], s, path_)) {
+        if (!append(f, s, path_)) {
             path_.clear();
             return false;
         }

@@ -24,6 +24,12 @@ public:
     /// The links of all subflows of `f`, those that are on several of them several times; valid until
     /// the next call.
     std::span<const fabric::link_id> path_of(const flow& f);
+    /// The links of one subflow are added to `out`, none within a host or server; false if there is no
+    /// path.
+    bool append(const flow& f, uint32_t subflow, fabric::path& out) const {
+        return !on_fabric(f) ||
+               routes_.append(host_[size_t(f.from)], host_[size_t(f.to)], subflow, out);
+    }
     /// "no path from U0p0 (rank 0) to L1p0 (rank 3)"
     status no_path(const flow& f) const;
 
