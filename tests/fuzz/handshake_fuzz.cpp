@@ -58,6 +58,8 @@ void parse_control(unsigned which, std::span<const std::byte> in) {
         return;
     case 6:
         if (parse_goodbye(in, 16, r)) require(r >= 0 && r < 16);
+        word_message w;
+        if (parse_word(in, 16, w)) require(w.rank >= 0 && w.rank < 16);
         return;
     case 7:
         if (parse_split_offer(in, o)) require(write_split_offer(o) == bytes(in.begin(), in.end()));

@@ -60,6 +60,10 @@ bytes write_notice(const notice_message& m) {
     return writer().put(uint32_t(m.rank)).put(uint32_t(int32_t(m.code))).text(m.text).take();
 }
 
+bytes write_word(const word_message& m) {
+    return writer().put(uint32_t(m.rank)).put(m.serial).block(m.data).take();
+}
+
 bytes write_peer_info(const peer_info& p) {
     writer w;
     put_info(w, p);
@@ -80,7 +84,7 @@ int parse_frame_header(std::span<const std::byte> in, frame_header& h) {
     if (in.size() < sizeof(h)) return 0;
     memcpy(&h, in.data(), sizeof(h));
     if (h.payload_bytes > max_frame_bytes) return -1;
-    return h.type >= frame_enlist && h.type <= frame_goodbye ? 1 : -1;
+    return h.type >= frame_enlist && h.type <= frame_word ? 1 : -1;
 }
 
 bool parse_text(std::span<const std::byte> in, std::string& text) {
@@ -141,6 +145,17 @@ bool parse_goodbye(std::span<const std::byte> in, rank_t nranks, rank_t& out) {
     const uint32_t rank = r.get<uint32_t>();
     if (!r.finished() || !rank_within(rank, nranks)) return false;
     out = rank_t(rank);
+    return true;
+}
+
+bool parse_word(std::span<const std::byte> in, rank_t nranks, word_message& m) {
+    reader r(in);
+    const uint32_t rank = r.get<uint32_t>();
+    m.serial = r.get<uint32_t>();
+    const auto data = r.block();
+    if (!r.finished() || !rank_within(rank, nranks) || data.size() > max_word_bytes) return false;
+    m.rank = rank_t(rank);
+    m.data.assign(data.begin(), data.end());
     return true;
 }
 

@@ -17,6 +17,7 @@
 //   blocks   n (rank bytes)*n                     one round of an exchange
 //   notice   rank code text                       the group has failed; flooded
 //   goodbye  rank                                 left in good order; flooded
+//   word     rank serial data                     from one rank to all, in its order; flooded
 #pragma once
 
 #include "transport/base/bytes.hpp"
@@ -38,6 +39,7 @@ using group_id = std::array<unsigned char, 16>;
 constexpr uint32_t control_magic = 0x31434645;    // "EFC1"
 constexpr uint32_t max_frame_bytes = 256u << 20;  // only key holders get here; a sanity bound
 constexpr uint32_t max_text_bytes = 4096;
+constexpr uint32_t max_word_bytes = 64u << 10;
 
 struct frame_header {
     le<uint32_t> magic, payload_bytes;
@@ -54,6 +56,7 @@ enum frame_type : uint16_t {
     frame_blocks = 5,
     frame_notice = 6,
     frame_goodbye = 7,
+    frame_word = 8,
 };
 
 /// Appends fields to a payload.
@@ -128,6 +131,11 @@ struct notice_message {
     ef_status_t code = EF_OK;
     std::string text;
 };
+struct word_message {
+    rank_t rank = -1;
+    uint32_t serial = 0;  // of that rank's words, from 1
+    bytes data;
+};
 struct block_of {
     rank_t rank = -1;
     std::span<const std::byte> data;  // into the payload
@@ -142,6 +150,7 @@ struct split_offer {  // what a rank says before a split's new connections are m
 bytes write_answer(const answer_message& m);
 bytes write_refusal(const status& s);
 bytes write_notice(const notice_message& m);
+bytes write_word(const word_message& m);
 bytes write_peer_info(const peer_info& p);
 bytes write_split_offer(const split_offer& o);
 
@@ -153,6 +162,7 @@ bool parse_refusal(std::span<const std::byte> in, status& s);
 bool parse_blocks(std::span<const std::byte> in, rank_t nranks, std::vector<block_of>& m);
 bool parse_notice(std::span<const std::byte> in, rank_t nranks, notice_message& m);
 bool parse_goodbye(std::span<const std::byte> in, rank_t nranks, rank_t& r);
+bool parse_word(std::span<const std::byte> in, rank_t nranks, word_message& m);
 bool parse_peer_info(std::span<const std::byte> in, peer_info& p);
 bool parse_split_offer(std::span<const std::byte> in, split_offer& o);
 

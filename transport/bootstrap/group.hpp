@@ -94,6 +94,11 @@ public:
     /// A channel saw its peer's connection break: if it proves to be a death, failure() is set and
     /// flooded.
     virtual void suspect(rank_t peer, const status& why) noexcept = 0;
+    /// Say `data` (at most 64 KiB) to every rank, this one included, over the control connections.
+    /// Words of one rank come in its order, once; those of different ranks in any.
+    virtual void tell(std::span<const std::byte> data) = 0;
+    /// The next word that has come. False: none.
+    virtual bool next_word(rank_t& from, std::vector<std::byte>& data) = 0;
     /// Say goodbye to the neighbours. Does not block; the destructor closes.
     virtual void leave() noexcept = 0;
 };

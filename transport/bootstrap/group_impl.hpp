@@ -41,6 +41,8 @@ public:
     void abort(const status& why) noexcept override;
     void suspect(rank_t peer, const status& why) noexcept override;
     void leave() noexcept override;
+    void tell(std::span<const std::byte> data) override;
+    bool next_word(rank_t& from, std::vector<std::byte>& data) override;
 
 private:
     struct neighbour {
@@ -94,6 +96,8 @@ private:
     void flood(uint16_t type, const bytes& payload, rank_t except);
     void notice(const notice_message& m, rank_t from);
     void goodbye(rank_t r, rank_t from);
+    bool read_frame(neighbour& n, frame f, rank_t from);
+    void pass_on(word_message m, rank_t from);
     void died(rank_t r, const std::string& why);
     void confirm_suspicions(uint64_t now);
 
@@ -119,6 +123,8 @@ private:
     status dial_failure_;  // of a control connection, while joining
     std::vector<bool> gone_;
     std::vector<suspicion> suspicions_;
+    std::map<rank_t, uint32_t> words_heard_;  // serial of the last word, by who said it
+    std::deque<std::pair<rank_t, bytes>> words_;
     bool watched_ = false, joined_ = false;
 };
 

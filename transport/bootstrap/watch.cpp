@@ -37,8 +37,49 @@ void group_impl::goodbye(rank_t r, rank_t from) {
     flood(frame_goodbye, writer().put(uint32_t(r)).take(), from);
 }
 
+// A word goes on to all other neighbours before the next one of the same rank does, on every line;
+// so by whatever way a word comes first, the one before it has come.
+void group_impl::pass_on(word_message m, rank_t from) {
+    uint32_t& last = words_heard_[m.rank];
+    if (m.serial <= last) return;
+    last = m.serial;
+    flood(frame_word, write_word(m), from);
+    words_.push_back({m.rank, std::move(m.data)});
+}
+
+void group_impl::tell(std::span<const std::byte> data) {
+    pass_on({rank_, words_heard_[rank_] + 1, bytes(data.begin(), data.end())}, -1);
+}
+
+bool group_impl::next_word(rank_t& from, std::vector<std::byte>& data) {
+    if (words_.empty()) return false;
+    from = words_.front().first;
+    data = std::move(words_.front().second);
+    words_.pop_front();
+    return true;
+}
+
 void group_impl::died(rank_t r, const std::string& why) {
     notice({r, EF_PEER_LOST, fmt::format("{} died: {}", name(r).text(), why)}, -1);
+}
+
+bool group_impl::read_frame(neighbour& n, frame f, rank_t from) {
+    notice_message m;
+    word_message w;
+    rank_t who = -1;
+    if (f.type == frame_blocks) {
+        n.inbox.push_back(std::move(f));
+    } else if (f.type == frame_notice && parse_notice(f.payload, nranks_, m)) {
+        notice(m, from);
+    } else if (f.type == frame_goodbye && parse_goodbye(f.payload, nranks_, who)) {
+        n.left |= who == from;
+        goodbye(who, from);
+    } else if (f.type == frame_word && parse_word(f.payload, nranks_, w)) {
+        pass_on(std::move(w), from);
+    } else {
+        return false;
+    }
+    return true;
 }
 
 void group_impl::read_neighbours() {
@@ -46,16 +87,8 @@ void group_impl::read_neighbours() {
         if (!n.line) continue;
         frame f;
         while (n.line->next(f)) {
-            notice_message m;
-            rank_t who = -1;
-            bool good = true;
-            if (f.type == frame_blocks) n.inbox.push_back(std::move(f));
-            else if (f.type == frame_notice && parse_notice(f.payload, nranks_, m)) notice(m, r);
-            else if (f.type == frame_goodbye && parse_goodbye(f.payload, nranks_, who)) {
-                n.left |= who == r;
-                goodbye(who, r);
-            } else good = false;
-            if (!good) died(r, "sent a control message that cannot be read");
+            if (!read_frame(n, std::move(f), r))
+                died(r, "sent a control message that cannot be read");
         }
         if (n.line->broken() && !gone_[size_t(r)] && failure_.ok()) died(r, n.line->why());
     }

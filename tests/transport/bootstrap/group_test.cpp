@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <cstring>
 
 namespace ef {
@@ -41,6 +42,30 @@ TEST_P(Group, JoinsAndGivesEveryRankEveryValueManyTimes) {
             EXPECT_EQ(m.g.info(r).pid, getpid());
             EXPECT_TRUE(m.g.local(r));
         }
+        m.g.leave();
+    });
+}
+
+TEST_P(Group, CarriesEveryWordToEveryRankOnceAndInTheSpeakersOrder) {
+    constexpr int words = 20;
+    std::barrier over(GetParam());
+    with_ranks(GetParam(), [&](member m) {
+        std::vector<int> heard(static_cast<size_t>(GetParam()));
+        const deadline end = deadline::in_ms(10'000);
+        int said = 0, total = 0;
+        while (total < words * GetParam() && !end.passed()) {
+            if (said < words) m.g.tell(bytes_of(++said));
+            m.g.progress();
+            rank_t from = -1;
+            for (std::vector<std::byte> data; m.g.next_word(from, data); ++total)
+                EXPECT_EQ(value_at(data, 0), ++heard[size_t(from)]) << "from rank " << from;
+        }
+        EXPECT_EQ(total, words * GetParam());
+        over.arrive_and_wait();
+        m.g.progress();
+        rank_t from = -1;
+        std::vector<std::byte> more;
+        EXPECT_FALSE(m.g.next_word(from, more));
         m.g.leave();
     });
 }

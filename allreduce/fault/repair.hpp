@@ -1,0 +1,78 @@
+// repair: how all ranks of a communicator come to leave the same links of the fabric out of their
+// plans from the same operation on.
+//
+// Operations of a communicator need not be in step: a rank may be several broadcasts ahead of
+// another. So a rank that finds a link dead cannot say "from my next operation on". Rank 0 stops the
+// world instead:
+//
+//     any rank     SUSPECT links ->  all          only rank 0 acts on it
+//     rank 0       FREEZE n      ->  all          nobody starts a further collective
+//     every rank   FROZEN n, number of the last collective that it has started  ->  all
+//     rank 0       RESUME n, from = the greatest of these + 1, links  ->  all
+//
+// What was started before `from` ends on the old plan, also on ranks that have yet to start it; what
+// comes after is planned without the links. A frozen rank goes on with what it has started, so
+// nothing waits for anything but the words themselves, and those have the communicator's deadline.
+//
+// A state machine without clock or network: words in, words out. One thread at a time.
+#pragma once
+
+#include "affinity/fabric/graph.hpp"
+#include "transport/transport.hpp"
+
+#include <deque>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace ef {
+
+class repair {
+public:
+    using words = std::vector<std::byte>;
+
+    repair(rank_t rank, rank_t nranks) : rank_(rank), nranks_(nranks) {}
+
+    /// This rank has found these links dead (both directions of a cable are one link: the lower id
+    /// stands for both).
+    void suspect(std::span<const fabric::link_id> links);
+
+    /// A word of `from`, this rank's own included. False: it cannot be read.
+    bool hear(rank_t from, std::span<const std::byte> word);
+
+    /// The next word to be said to all. False: none.
+    bool next_word(words& w);
+
+    /// No further collective may be started now.
+    bool frozen() const noexcept { return frozen_; }
+
+    /// The collective with this number is being started: which further links its plan, and those of
+    /// all that follow, leave out. Called for each that is started, in order.
+    std::vector<fabric::link_id> start(uint64_t number);
+
+private:
+    struct change {
+        uint64_t from;
+        std::vector<fabric::link_id> links;
+    };
+
+    void freeze();  // rank 0, unless the world is frozen already
+    void resume();
+
+    rank_t rank_, nranks_;
+    bool frozen_ = false;
+    uint32_t round_ = 0;  // of freezing
+    uint64_t last_started_ = 0;
+    std::set<fabric::link_id> said_;  // by this rank, or known to be out
+    std::deque<words> out_;
+    std::deque<change> changes_;
+
+    // --- rank 0
+    bool freezing_ = false;
+    std::set<fabric::link_id> waiting_;   // suspected, not yet left out
+    std::set<fabric::link_id> left_out_;  // said in a RESUME
+    std::set<rank_t> answered_;
+    uint64_t greatest_ = 0;
+};
+
+}  // namespace ef
