@@ -58,7 +58,8 @@ status apply(const ef_comm_options* opt, config& c) {
     const std::pair<const char*, const char*> given[] = {
         {"EFLOPS_ROOT", o.root},           {"EFLOPS_KEY", o.key},
         {"EFLOPS_TRANSPORT", o.transport}, {"EFLOPS_INTERFACE", o.interface_},
-        {"EFLOPS_ALGORITHM", o.algorithm},
+        {"EFLOPS_ALGORITHM", o.algorithm}, {"EFLOPS_FABRIC", o.fabric},
+        {"EFLOPS_SYNC", o.sync},           {"EFLOPS_STEER", o.steer},
     };
     for (const auto& [name, value] : given)
         if (status s = set(name, value); !s.ok()) return s;
@@ -120,6 +121,7 @@ comm::comm(config c, std::unique_ptr<group> g, std::unique_ptr<waiter> w,
     // The name of rank 0's listener is random: the same word on all ranks, and no other
     // communicator's.
     id_ = fmt::format("{:08x}", hash_words({}, group_->info(0).unix_name));
+    if (selection_->view()) repair_ = std::make_unique<repair>(group_->rank(), group_->nranks());
     enlist(this);
 }
 
@@ -137,7 +139,10 @@ result<std::unique_ptr<comm>> comm::create(int rank, int nranks, const ef_comm_o
     result<std::unique_ptr<group>> g = group::join(std::move(*l), *c, *owned);
     if (!g.ok()) return g.why();
     result<std::shared_ptr<selection>> s = selection::create(**g, *c);
-    if (!s.ok()) return s.why();
+    if (!s.ok()) {
+        (*g)->abort(s.why());  // the others may still be exchanging: they hear why
+        return s.why();
+    }
     std::unique_ptr<comm> made(new comm(*c, std::move(*g), std::move(owned), std::move(*s)));
     if (status m = calibrate(*made, *c); !m.ok()) return m.in("calibration");
     return made;
@@ -154,7 +159,10 @@ result<std::unique_ptr<comm>> comm::split(int color, int key) {
     if (!g.ok()) return g.why();
     if (!*g) return std::unique_ptr<comm>();
     result<std::shared_ptr<selection>> s = selection::create(**g, config_);
-    if (!s.ok()) return s.why();
+    if (!s.ok()) {
+        (*g)->abort(s.why());
+        return s.why();
+    }
     (*s)->set_model(selection_->model());
     return std::unique_ptr<comm>(new comm(config_, std::move(*g), std::move(owned), std::move(*s)));
 }
@@ -208,7 +216,8 @@ status comm::check(const collective_call& c, bool& in_place) const {
 result<const comm::cached_program*> comm::program_for(const collective_call& c, bool in_place) {
     const auto same = [&](const cached_program& p) {
         return p.like.coll == c.coll && p.like.count == c.count && p.like.type == c.type &&
-               p.like.op == c.op && p.like.root == c.root && p.in_place == in_place;
+               p.like.op == c.op && p.like.root == c.root && p.in_place == in_place &&
+               p.plan_version == plan_version_;
     };
     if (last_program_ && same(*last_program_)) return last_program_;
     for (const auto& p : programs_)
@@ -220,19 +229,29 @@ result<const comm::cached_program*> comm::program_for(const collective_call& c, 
     auto made = std::make_unique<cached_program>();
     made->like = c;
     made->in_place = in_place;
+    made->plan_version = plan_version_;
     result<selection::choice> chosen = selection_->choose(c.coll, c.root, whole * each);
     if (!chosen.ok()) return chosen.why();
     made->chosen = *chosen;
     made->prog = compile(selection_->build(*chosen, c.coll, c.root, in_place), whole, each,
                          in_place, chosen->chunk_bytes);
-    made->hash = hash_words({uint64_t(c.coll), c.count, uint64_t(c.type), uint64_t(c.op),
-                             uint64_t(c.root), made->chosen.chunk_bytes},
-                            made->chosen.name);
+    made->hash =
+        hash_words({uint64_t(c.coll), c.count, uint64_t(c.type), uint64_t(c.op), uint64_t(c.root),
+                    made->chosen.chunk_bytes, uint64_t(made->chosen.sync), plan_version_},
+                   made->chosen.name);
     if (programs_.size() >= programs_kept && !current_ && queue_.empty())
         programs_.clear();  // none is in use
     for (const lane& l : made->prog.lanes) links_->want(l.peer, traffic::collectives);
     programs_.push_back(std::move(made));
     return last_program_ = programs_.back().get();
+}
+
+void comm::bind(request* r, const cached_program& p) noexcept {
+    r->plan_version = p.plan_version;
+    r->site.algorithm = p.chosen.algo->name.data();
+    r->call.prog = &p.prog;
+    r->call.chunk_bytes = p.chosen.chunk_bytes;
+    r->call.tag = r->site.number << 32 | p.hash;
 }
 
 request* comm::take_request() {
@@ -273,8 +292,9 @@ result<request*> comm::start(const collective_call& c) {
         return p.why().in(collective_name(c.coll));
     }
     const bool reduces = planned.coll == EF_ALLREDUCE || planned.coll == EF_REDUCE_SCATTER;
-    r->site.algorithm = (*p)->chosen.algo->name.data();
-    r->call.prog = &(*p)->prog;
+    r->coll = planned.coll;
+    r->in_place = in_place;
+    bind(r, **p);
     r->call.in = static_cast<const std::byte*>(c.in);
     r->call.out = static_cast<std::byte*>(c.out);
     r->call.element_bytes = ef_type_size(c.type);
@@ -282,8 +302,6 @@ result<request*> comm::start(const collective_call& c) {
     r->call.average = reduces && c.op == EF_AVG ? find_average(c.type) : nullptr;
     r->call.rank = rank();
     r->call.nranks = uint32_t(nranks());
-    r->call.chunk_bytes = (*p)->chosen.chunk_bytes;
-    r->call.tag = number << 32 | (*p)->hash;
     r->flight_slot = flight_.begin(r->site);
     queue_.push(r);
     start_next();

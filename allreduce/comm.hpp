@@ -13,6 +13,7 @@
 #include "allreduce/comm_lock.hpp"
 #include "allreduce/exec.hpp"
 #include "allreduce/fault/flight.hpp"
+#include "allreduce/fault/repair.hpp"
 #include "allreduce/links.hpp"
 #include "allreduce/p2p.hpp"
 #include "allreduce/request.hpp"
@@ -68,6 +69,7 @@ private:
     struct cached_program {
         collective_call like;  // without buffers
         bool in_place;
+        uint32_t plan_version;
         selection::choice chosen;
         program prog;
         uint32_t hash;
@@ -80,13 +82,16 @@ private:
     // comm.cpp
     status check(const collective_call& c, bool& in_place) const;
     result<const cached_program*> program_for(const collective_call& c, bool in_place);
+    static void bind(request* r, const cached_program& p) noexcept;
     request* take_request();
     void give_back(request* r) noexcept;
     status wrong_process() const;
 
     // progress.cpp
     bool poll();
-    void start_next();
+    bool start_next();
+    bool plan_anew(request* r);
+    void hear_words();
     void finish_current() noexcept;
     void tick();
     void fail(status why);
@@ -129,6 +134,8 @@ private:
     uint64_t quiet_ns_ = 0;
     unsigned made_in_ = 0;  // fork generation
 
+    std::unique_ptr<repair> repair_;  // null: no fabric is known
+    uint32_t plan_version_ = 0;       // grows when plans have to leave out more links
     std::vector<std::unique_ptr<cached_program>> programs_;
     const cached_program* last_program_ = nullptr;
     std::vector<std::unique_ptr<request>> requests_;

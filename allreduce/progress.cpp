@@ -61,8 +61,7 @@ bool comm::poll() {
         if (!exec_->error().ok()) fail(exec_->error());
         else if (exec_->done()) finish_current();
     } else if (!queue_.empty()) {
-        start_next();
-        moved = true;
+        moved = start_next();
     }
     if (!p2p_->idle()) {
         finished_.clear();
@@ -74,10 +73,31 @@ bool comm::poll() {
     return moved;
 }
 
-void comm::start_next() {
-    if (current_ || queue_.empty()) return;
-    exec_->start(queue_.front()->call);
+bool comm::start_next() {
+    if (current_ || queue_.empty() || (repair_ && repair_->frozen())) return false;
+    request* r = queue_.front();
+    if (repair_ && !plan_anew(r)) return true;
+    exec_->start(r->call);
     current_ = queue_.pop();
+    return true;
+}
+
+// What was planned when it was called may no longer hold when its turn comes. False: it has failed.
+bool comm::plan_anew(request* r) {
+    const std::vector<fabric::link_id> links = repair_->start(r->site.number);
+    if (!links.empty()) {
+        selection_->leave_out(links);
+        ++plan_version_;
+        log(EF_LOG_WARN, "rank {}: from {} on, plans leave out {}", rank(), r->site.text(),
+            selection_->text_of(links));
+    }
+    if (r->plan_version == plan_version_) return true;
+    result<const cached_program*> p = program_for(
+        {r->coll, nullptr, nullptr, r->site.count, r->site.type, r->site.op, r->site.root_or_peer},
+        r->in_place);
+    if (!p.ok()) fail(p.why());
+    else bind(r, **p);
+    return p.ok();
 }
 
 void comm::finish_current() noexcept {
@@ -163,6 +183,7 @@ void comm::tick() {
         fail(status(EF_ABORTED, "ef_comm_abort was called"));
     if (failed_.load(std::memory_order_relaxed)) return;
     group_->progress();
+    hear_words();
     result<bool> made = links_->progress();
     if (!made.ok()) return fail(made.why());
     connecting_ = links_->connecting();
@@ -174,6 +195,16 @@ void comm::tick() {
     if (now - moved_at_ns_ > uint64_t(config_.timeout_ms) * 1'000'000)
         fail(status(EF_TIMEOUT,
                     fmt::format("no progress for {} ms: {}", config_.timeout_ms, waiting_text())));
+}
+
+void comm::hear_words() {
+    rank_t from = -1;
+    for (std::vector<std::byte> word; group_->next_word(from, word);)
+        if (!repair_ || !repair_->hear(from, word))
+            return fail(status(EF_MISMATCH, fmt::format("{} said what cannot be read",
+                                                        group_->name(from).text())));
+    if (!repair_) return;
+    for (repair::words w; repair_->next_word(w);) group_->tell(w);
 }
 
 std::vector<flight_waiting> comm::waiting_for() const {

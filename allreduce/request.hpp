@@ -38,6 +38,9 @@ struct ef_request {
 
     // collective
     ef::exec_call call;
+    ef_collective_t coll = EF_ALLREDUCE;  // as it is planned: a barrier is an allreduce
+    bool in_place = false;
+    uint32_t plan_version = 0;
 
     // point to point
     std::byte* buffer = nullptr;

@@ -49,8 +49,30 @@ result<std::shared_ptr<selection>> selection::create(group& g, const config& c) 
     }
     s->model_.cores = std::max(1, least_cores);
     if (const double bytes = last_cache_bytes(); bytes > 0) s->model_.cache_bytes = bytes;
-    s->planner_ = std::make_unique<cost::planner>(ranks_per_host, forced, uint64_t(c.chunk_bytes));
+    result<std::unique_ptr<fabric_view>> view = fabric_view::create(g, c, s->host_of_);
+    if (!view.ok()) return view.why();
+    s->view_ = std::move(*view);
+    s->sync_ = c.sync;
+    cost::link_pricer links;
+    if (s->view_)
+        links = [v = s->view_.get()](const algorithm& a, const plan_request& r) {
+            return v->price(a, r);
+        };
+    s->planner_ = std::make_unique<cost::planner>(ranks_per_host, forced, uint64_t(c.chunk_bytes),
+                                                  std::move(links));
     return s;
+}
+
+void selection::leave_out(std::span<const fabric::link_id> links) {
+    std::lock_guard hold(lock_);
+    view_->leave_out(links);
+    planner_->forget();
+}
+
+std::string selection::text_of(std::span<const fabric::link_id> links) const {
+    std::string t;
+    for (fabric::link_id l : links) t += (t.empty() ? "" : ", ") + view_->net().text_of(l);
+    return t;
 }
 
 void selection::set_model(const cost::machine_model& m) noexcept {
@@ -67,7 +89,21 @@ plan_request selection::request(ef_collective_t coll, int root, bool in_place) c
     r.root = root;
     r.in_place = in_place;
     r.host_of = host_of_;
+    if (view_) r.maps = &view_->maps();
     return r;
+}
+
+// Rounds are kept apart where flows that meet would cost more than the handshake: a rank that runs
+// ahead costs up to a third of the time on the links [fluid simulation of halving-doubling with
+// skew], the handshake two latencies a round.
+sync_policy selection::sync_for(const cost::decision& d, uint64_t bytes) const {
+    if (!view_ || sync_ == "none") return sync_policy::none;
+    if (sync_ == "pair") return sync_policy::pair;
+    if (sync_ == "barrier") return sync_policy::barrier;
+    constexpr double at_stake = 0.1;
+    const double on_links = double(bytes) * d.links.ns_per_byte,
+                 handshakes = 2.0 * d.links.rounds * model_.inter.alpha_ns;
+    return on_links * at_stake > handshakes ? sync_policy::pair : sync_policy::none;
 }
 
 result<cost::decision> selection::decide(ef_collective_t coll, int root, uint64_t bytes) const {
@@ -78,16 +114,35 @@ result<cost::decision> selection::decide(ef_collective_t coll, int root, uint64_
 result<selection::choice> selection::choose(ef_collective_t coll, int root, uint64_t bytes) const {
     result<cost::decision> d = decide(coll, root, bytes);
     if (!d.ok()) return d.why();
-    return choice{d->algo, std::string(d->algo->name), d->chunk_bytes};
+    return choice{d->algo, std::string(d->algo->name), d->chunk_bytes, sync_for(*d, bytes)};
 }
 
 plan selection::build(const choice& c, ef_collective_t coll, int root, bool in_place) const {
-    return c.algo->build(request(coll, root, in_place));
+    plan_request r = request(coll, root, in_place);
+    r.sync = c.sync;
+    plan p = c.algo->build(r);
+    p.sync = c.sync;
+    if (c.sync ==
+        sync_policy::barrier)  // all ranks count the same rounds, also those without moves
+        for (r.rank = 0; r.rank < nranks_; ++r.rank)
+            p.all_rounds = std::max(p.all_rounds, c.algo->build(r).all_rounds);
+    return p;
 }
 
 std::string selection::explain(const cost::decision& d, ef_collective_t coll,
                                uint64_t bytes) const {
-    return cost::explain(d, request(coll, 0, false), bytes, model_);
+    static constexpr const char* words[] = {"as the bytes come", "by a handshake of each pair",
+                                            "by a barrier of all ranks"};
+    if (!view_) return cost::explain(d, request(coll, 0, false), bytes, model_);
+    const rank_maps& maps = view_->maps();
+    return fmt::format("fabric {}: hdrm is {}; eulerian_ring is {}\n", view_->net().name,
+                       maps.halving_says.empty() ? "not possible" : maps.halving_says,
+                       maps.ring_says.empty() ? "not possible" : maps.ring_says) +
+           (view_->left_out().empty() ? std::string()
+                                      : fmt::format("left out: {}\n", text_of(view_->left_out()))) +
+           cost::explain(d, request(coll, 0, false), bytes, model_,
+                         [&](uint32_t l) { return view_->net().text_of(l); }) +
+           fmt::format("rounds follow each other {}\n", words[int(sync_for(d, bytes)) % 3]);
 }
 
 cost::traffic_count selection::traffic(const cost::decision& d, ef_collective_t coll, int root,

@@ -9,6 +9,7 @@
 
 #include "allreduce/algo/algorithm.hpp"
 #include "allreduce/cost/planner.hpp"
+#include "allreduce/fabric_view.hpp"
 #include "transport/bootstrap/group.hpp"
 
 #include <memory>
@@ -24,6 +25,7 @@ public:
         const algorithm* algo = nullptr;
         std::string name;
         uint64_t chunk_bytes = 0;
+        sync_policy sync = sync_policy::none;
     };
 
     /// Collective over `g` (the model is exchanged). Errors: an unknown forced algorithm, with the
@@ -42,15 +44,25 @@ public:
     cost::traffic_count traffic(const cost::decision& d, ef_collective_t coll, int root,
                                 uint64_t bytes, bool shared_memory) const;
 
+    /// The fabric between the hosts; null if none is known.
+    const fabric_view* view() const noexcept { return view_.get(); }
+    /// Plan without these links from now on. Only between operations, and on all ranks alike.
+    void leave_out(std::span<const fabric::link_id> links);
+    /// "U0-L1, U1-L0"
+    std::string text_of(std::span<const fabric::link_id> links) const;
+
     const cost::machine_model& model() const noexcept { return model_; }
     /// Only between operations, and on all ranks alike.
     void set_model(const cost::machine_model& m) noexcept;
 
 private:
+    sync_policy sync_for(const cost::decision& d, uint64_t bytes) const;
     plan_request request(ef_collective_t coll, int root, bool in_place) const;
 
     rank_t rank_ = 0, nranks_ = 1;
     std::vector<int> host_of_;  // by rank; every rank its own where shm is not used
+    std::unique_ptr<fabric_view> view_;
+    std::string sync_;  // auto, none, pair, barrier
     cost::machine_model model_;
     mutable std::mutex lock_;  // of planner_: ef_comm_plan may be called beside an operation
     mutable std::unique_ptr<cost::planner> planner_;

@@ -27,8 +27,9 @@ const std::vector<planner::known>& planner::read(const plan_request& r) {
     auto [it, is_new] = read_.try_emplace({r.coll, r.root});
     if (!is_new) return it->second;
     for (const algorithm& a : algorithms()) {
-        known k{&a, a.accepts(r), {}};
+        known k{&a, a.accepts(r), {}, {}};
         if (k.accepts) k.reading = profile_of(a, r);
+        if (k.accepts && links_) k.links = links_(a, r);
         it->second.push_back(std::move(k));
     }
     return it->second;
@@ -46,13 +47,16 @@ result<decision> planner::decide(const plan_request& request, uint64_t bytes,
                                      : chunk_intra;
     d.limit_ns = limit_ns(r, bytes, m);
     for (const known& k : read(r)) {
-        candidate c{k.algo, 0, 0, nullptr};
+        candidate c{k.algo, 0, 0, nullptr, k.links};
         if (!k.accepts) c.refused = "does not serve this collective on these ranks";
+        else if (k.links.refused) c.refused = k.links.refused;
         else if (k.reading.eager && bytes > most_eager_bytes)
             c.refused = "copies every message: for short vectors";
         if (!c.refused) {
             const price p = price_of(k.reading, r.nranks, ranks_per_host_, bytes, d.chunk_bytes, m);
-            c.ns = p.ns;
+            // The hosts' work and the links' run side by side.
+            c.ns = std::max(
+                p.ns, k.links.rounds * m.inter.alpha_ns + double(bytes) * k.links.ns_per_byte);
             c.rounds = p.rounds;
         }
         d.candidates.push_back(c);
@@ -73,6 +77,7 @@ result<decision> planner::decide(const plan_request& request, uint64_t bytes,
     d.algo = taken->algo;
     d.predicted_ns = taken->ns;
     d.rounds = taken->rounds;
+    d.links = taken->links;
     if (wanted && taken->algo == wanted) d.reason = "it was asked for";
     else if (wanted)
         d.reason = fmt::format("{} was asked for, but does not serve this call", forced_);
@@ -81,7 +86,7 @@ result<decision> planner::decide(const plan_request& request, uint64_t bytes,
 }
 
 std::string explain(const decision& d, const plan_request& r, uint64_t bytes,
-                    const machine_model& m) {
+                    const machine_model& m, const std::function<std::string(uint32_t)>& link_name) {
     static constexpr const char* sources[] = {"built-in defaults", "measured in this run",
                                               "read from a file"};
     std::string t = fmt::format("{} bytes on {} ranks, model {}:\n", bytes, r.nranks,
@@ -96,12 +101,17 @@ std::string explain(const decision& d, const plan_request& r, uint64_t bytes,
     t += fmt::format(
         "  reduction {:.3f} ns per byte, copy {:.3f} ns per byte, {:.0f} cores per host\n",
         m.gamma_ns_per_byte, m.copy_ns_per_byte, m.cores);
-    t += fmt::format("{:<34} {:>12} {:>7}\n", "algorithm", "predicted us", "rounds");
+    t += fmt::format("{:<34} {:>12} {:>7}{}\n", "algorithm", "predicted us", "rounds",
+                     link_name ? "  flows on the fullest link" : "");
     for (const candidate& c : d.candidates) {
-        if (c.refused) t += fmt::format("{:<34} {}\n", c.algo->name, c.refused);
-        else
-            t += fmt::format("{:<34} {:>12.2f} {:>7}{}\n", c.algo->name, c.ns / 1e3, c.rounds,
-                             c.algo == d.algo ? "  <- taken" : "");
+        if (c.refused) {
+            t += fmt::format("{:<34} {}\n", c.algo->name, c.refused);
+            continue;
+        }
+        t += fmt::format("{:<34} {:>12.2f} {:>7}", c.algo->name, c.ns / 1e3, c.rounds);
+        if (link_name && c.links.rounds)
+            t += fmt::format("  {:g} on {}", c.links.worst_load, link_name(c.links.worst_link));
+        t += c.algo == d.algo ? "  <- taken\n" : "\n";
     }
     t += fmt::format("taken: {}, chunk {} bytes, because: {}; limit {:.2f} us\n", d.algo->name,
                      d.chunk_bytes, d.reason, d.limit_ns / 1e3);

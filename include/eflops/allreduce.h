@@ -62,6 +62,11 @@ typedef struct ef_comm_options {
         algorithm; /* force one, e.g. "ring"; NULL: EFLOPS_ALGORITHM, else the planner's choice */
     size_t chunk_bytes; /* force the pipelining unit; 0: EFLOPS_CHUNK_BYTES, else the planner's
                            choice */
+    const char* fabric; /* fabric file or generator; NULL: EFLOPS_FABRIC, else the network is not
+                           known */
+    const char* sync;   /* between rounds: "auto", "none", "pair", "barrier"; NULL: EFLOPS_SYNC */
+    const char* steer;  /* choose tcp source ports by the way they take: "off", "on"; NULL:
+                           EFLOPS_STEER */
 } ef_comm_options;
 
 /* Join `nranks` ranks as `rank`. Both EF_FROM_LAUNCHER: take them from what started the program

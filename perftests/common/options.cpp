@@ -158,6 +158,14 @@ void add_job(CLI::App& app, job_options& o) {
            },
            "pipelining unit in bytes [EFLOPS_CHUNK_BYTES, the planner's]")
         ->type_name("SIZE");
+    app.add_option("--fabric", o.fabric,
+                   "fabric file, or a generator such as bigraph:S=4,H=2 [EFLOPS_FABRIC, none]")
+        ->type_name("FABRIC");
+    app.add_option("--sync", o.sync,
+                   "between the rounds of a plan: auto, none, pair or barrier [EFLOPS_SYNC, auto]")
+        ->type_name("NAME");
+    app.add_flag("--steer", o.steer,
+                 "choose tcp source ports so that flows share no link [EFLOPS_STEER, off]");
 }
 
 void add_output(CLI::App& app, bool has_bandwidth, output_options& o) {

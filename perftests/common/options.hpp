@@ -46,6 +46,9 @@ struct job_options {
     std::string algorithm;
     std::string interface_;
     uint64_t chunk_bytes = 0;
+    std::string fabric;
+    std::string sync;
+    bool steer = false;
 };
 
 /// What becomes of the numbers.

@@ -28,6 +28,9 @@ public:
         o.interface_ = text(j.interface_);
         o.algorithm = text(j.algorithm);
         o.chunk_bytes = size_t(j.chunk_bytes);
+        o.fabric = text(j.fabric);
+        o.sync = text(j.sync);
+        o.steer = j.steer ? "on" : nullptr;
         must(ef_comm_create(s.rank, s.nranks, &o, &comm_), "joining");
         must(ef_comm_rank(comm_, &rank), "ef_comm_rank");
         must(ef_comm_size(comm_, &nranks), "ef_comm_size");

@@ -43,6 +43,9 @@ json options_json(const options& o) {
             {"algorithm", given(o.job.algorithm)},
             {"interface", given(o.job.interface_)},
             {"chunk_bytes", positive(o.job.chunk_bytes)},
+            {"fabric", given(o.job.fabric)},
+            {"sync", given(o.job.sync)},
+            {"steer", o.job.steer},
             {"min_gbps", positive(o.output.min_gbps)},
             {"max_us", positive(o.output.max_us)}};
 }

@@ -173,8 +173,12 @@ void job::run(int first, int last, const std::function<void(rank_process&)>& bod
     if (first != 0)
         for (int l : listeners_) close(l);
     for (const auto& [name, value] : setup_.environment) setenv(name.c_str(), value.c_str(), 1);
-    if (!setup_.host_of.empty())
-        setenv("EFLOPS_HOST_ID", fmt::format("host{}", setup_.host_of[size_t(first)]).c_str(), 1);
+    if (!setup_.host_of.empty()) {
+        const size_t h = size_t(setup_.host_of[size_t(first)]);
+        const std::string name =
+            setup_.host_names.empty() ? fmt::format("host{}", h) : setup_.host_names[h];
+        setenv("EFLOPS_HOST_ID", name.c_str(), 1);
+    }
     std::vector<rank_process> all;
     for (int r = first; r < last; ++r) all.push_back(make(r));
     if (!setup_.as_threads) return body(all.front());

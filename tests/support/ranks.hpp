@@ -31,6 +31,7 @@ int repeats(int usual);
 struct job_setup {
     int nranks = 2;
     std::vector<int> host_of;  // by rank: which imitated host it is on; empty: all on one
+    std::vector<std::string> host_names;  // of those hosts; empty: host0, host1, ..
     uint32_t timeout_ms = 20000;
     int roots = 1;  // how many communicators can be made with options(0 .. roots-1)
     bool as_threads = false;

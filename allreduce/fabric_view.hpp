@@ -1,0 +1,45 @@
+// fabric_view: the fabric as a communicator sees it: the graph, where its ranks sit on it, the
+// orders that fit, and the links that have failed. The same on all ranks.
+#pragma once
+
+#include "affinity/fabric/routes.hpp"
+#include "allreduce/cost/planner.hpp"
+#include "allreduce/mapping/maps.hpp"
+#include "transport/bootstrap/group.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+
+namespace ef {
+
+class fabric_view {
+public:
+    /// Null without EFLOPS_FABRIC. Collective over `g` otherwise. Errors: a file that cannot be
+    /// read, ranks that read different ones, a rank that is nowhere on it.
+    static result<std::unique_ptr<fabric_view>> create(group& g, const config& c,
+                                                       std::span<const int> host_of);
+
+    const fabric::graph& net() const noexcept { return net_; }
+    const fabric::routes& ways() const noexcept { return *ways_; }
+    const mapping::placement& where() const noexcept { return where_; }
+    const rank_maps& maps() const noexcept { return maps_; }
+
+    /// What the links make of a plan of these ranks.
+    cost::link_price price(const algorithm& a, const plan_request& like) const;
+
+    /// Both directions of these cables are out, for good.
+    void leave_out(std::span<const fabric::link_id> links);
+    std::span<const fabric::link_id> left_out() const noexcept { return left_out_; }
+
+private:
+    fabric_view() = default;
+
+    fabric::graph net_;
+    std::unique_ptr<fabric::routes> ways_;
+    mapping::placement where_;
+    rank_maps maps_;
+    std::vector<fabric::link_id> left_out_;
+};
+
+}  // namespace ef
