@@ -1,4 +1,5 @@
 // ef_lab: a fabric of network namespaces on this machine: built, used, broken, measured, removed.
+#include "affinity/fabric/load.hpp"
 #include "perftests/common/exit_code.hpp"
 #include "tools/lab/lab.hpp"
 #include "tools/lab/print.hpp"
@@ -54,7 +55,7 @@ int complain(const status& s) {
 // ---------------------------------------------------------------- commands
 
 result<lab::lab> build(const arguments& a) {
-    result<fabric::graph> g = fabric::make_from_text(a.fabric);
+    result<fabric::graph> g = fabric::load_fabric(a.fabric);
     if (!g.ok()) return g.why();
     lab::options o = a.built;
     o.source = a.fabric;
@@ -104,7 +105,7 @@ int run(arguments& a) {
     a.job.place = std::move(*place);
     a.job.timeout_ms = unsigned(a.timeout_s * 1000);
     a.job.grace_ms = unsigned(a.grace_s * 1000);
-    if (a.tell_fabric) a.job.fabric = l->how().source;
+    if (a.tell_fabric) a.job.fabric = l->fabric_file();
     const result<lab::run_end> end = lab::run(*l, a.job);
     if (!end.ok()) return complain(end.why());
     if (!end->why.empty()) fmt::print(stderr, "ef_lab: {}\n", end->why);

@@ -189,7 +189,8 @@ result<lab> lab::build(const graph& g, const options& o) {
             return status(EF_INVALID,
                           fmt::format("lab {} is up already: {}", o.name, there->net_.name));
     if (result<size_t> old = clear(o.name); !old.ok()) return old.why();
-    status s = lab_file::save(l);
+    status s = lab_file::save_fabric(l);
+    if (s.ok()) s = lab_file::save(l);
     if (s.ok()) s = l.put_together();
     l.finished_ = s.ok();
     if (s.ok()) s = lab_file::save(l);
@@ -230,7 +231,8 @@ status lab::put_together() {
     }
     for (node_id n = 0; n < net_.nodes().size(); ++n)
         if (status s = configure(n, at[n]); !s.ok()) return s.in(net_.at(n).name);
-    if (status s = wait_running(at); !s.ok()) return s;
+    for (node_id n = 0; n < net_.nodes().size(); ++n)
+        if (status s = wait_running(at[n], net_.out(n)); !s.ok()) return s.in(net_.at(n).name);
     const std::vector<forwarding_table> tables = forwarding_of(net_);
     for (node_id n = 0; n < net_.nodes().size(); ++n)
         if (status s = set_routes(n, at[n], tables[n]); !s.ok()) return s.in(net_.at(n).name);
@@ -257,25 +259,24 @@ status lab::configure(node_id n, netlink& at) {
     return {};
 }
 
-/// What is sent before both ends run is lost. There is no event to wait for that 24 namespaces would
-/// share, so each is asked until it says so.
-status lab::wait_running(std::vector<netlink>& at) const {
+/// What is sent before both ends run is lost. There is no event to wait for that many namespaces
+/// would share, so each is asked until it says so.
+status lab::wait_running(netlink& at, std::span<const link_id> out) const {
     const deadline limit = deadline::in_ms(running_limit_ms);
-    for (node_id n = 0; n < net_.nodes().size();) {
-        result<std::vector<interface_state>> all = at[n].interfaces();
-        if (!all.ok()) return all.why().in(net_.at(n).name);
-        const auto idle = std::find_if(all->begin(), all->end(),
-                                       [](const interface_state& i) { return !i.running; });
-        if (idle == all->end()) {
-            ++n;
-            continue;
-        }
+    for (;;) {
+        result<std::vector<interface_state>> all = at.interfaces();
+        if (!all.ok()) return all.why();
+        const auto idle = std::find_if(out.begin(), out.end(), [&](link_id l) {
+            return std::none_of(all->begin(), all->end(), [&](const interface_state& i) {
+                return i.index == plan_.index_of(l) && i.running;
+            });
+        });
+        if (idle == out.end()) return {};
         if (limit.passed())
-            return status(EF_TIMEOUT, fmt::format("{}: {} does not run after {} ms",
-                                                  net_.at(n).name, idle->name, running_limit_ms));
+            return status(EF_TIMEOUT, fmt::format("{} does not run after {} ms",
+                                                  plan_.interface_of(*idle), running_limit_ms));
         usleep(500);
     }
-    return {};
 }
 
 // ---------------------------------------------------------------- remove

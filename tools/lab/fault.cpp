@@ -48,13 +48,17 @@ status lab::inject(std::string_view where, const fault& f) {
     if (s.ok() && cuts && f.reroute) s = reroute();
     // Also after a failure: some of it may have been done.
     const status saved = lab_file::save(*this);
-    return s.ok() ? saved : s.in(where);
+    return s.ok() ? saved : s;
 }
 
 result<std::vector<link_id>> lab::cables_of(std::string_view where, bool one_way) const {
     std::vector<link_id> links;
-    for (link_id l = 0; l < net_.links().size(); ++l)
-        if (net_.text_of(l) == where) links.push_back(l);
+    for (link_id l = 0; l < net_.links().size(); ++l) {
+        const link& e = net_.edge(l);
+        // Without a lane: all lanes.
+        if (net_.text_of(l) == where || net_.at(e.from).name + "-" + net_.at(e.to).name == where)
+            links.push_back(l);
+    }
     if (links.empty())
         if (const node_id n = net_.find(where); n != none)
             links.assign(net_.out(n).begin(), net_.out(n).end());
@@ -77,13 +81,14 @@ status lab::inject_cables(const std::vector<link_id>& links, const fault& f) {
         if (status s = set_link(l, to); !s.ok()) return s;
     }
     if (f.what != fault_kind::up) return {};
-    // A host loses its route with its link, and no protocol gives it back.
     for (const link_id l : links) {
         const node_id n = net_.edge(l).from;
-        if (net_.at(n).kind != node_kind::host) continue;
         result<netlink> at = netlink_of(n);
         if (!at.ok()) return at.why();
-        if (status s = set_routes(n, *at, {}); !s.ok()) return s.in(net_.at(n).name);
+        status s = wait_running(*at, {&l, 1});
+        // A host loses its route with its link, and no protocol gives it back.
+        if (s.ok() && net_.at(n).kind == node_kind::host) s = set_routes(n, *at, {});
+        if (!s.ok()) return s.in(net_.at(n).name);
     }
     return {};
 }

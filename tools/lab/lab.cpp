@@ -31,6 +31,8 @@ double lab::built_mbit(link_id l) const noexcept {
     return how_.host_mbit * net_.edge(l).gbps / unit;
 }
 
+std::string lab::fabric_file() const { return lab_file::fabric_path(how_.name); }
+
 status lab::inside(node_id n, const std::function<status()>& body) const {
     result<fd> ns = open_namespace(namespace_name(n));
     if (!ns.ok()) return ns.why().in(net_.at(n).name);

@@ -4,7 +4,7 @@
 // puts two flows on one link are the kernel's own.
 //
 // A lab belongs to no process. What it is made of has names (namespaces "eflab-NAME-NODE"), what is
-// known of it is a file, /run/eflops-lab/NAME.json, and each call finds it by these; so a lab that
+// known of it is in /run/eflops-lab/NAME.*, and each call finds it by these; so a lab that
 // was left behind, half built or with its processes running, can always be removed by name.
 //
 // Needs root; enter_private_world() (private.hpp) makes an ordinary user root of a world of his own.
@@ -18,6 +18,7 @@
 #include "transport/base/status.hpp"
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,6 +81,8 @@ public:
     /// Mbit/s as built.
     double built_mbit(fabric::link_id l) const noexcept;
     const link_condition& condition(fabric::link_id l) const noexcept { return condition_[l]; }
+    /// The fabric as it was built, for EFLOPS_FABRIC.
+    std::string fabric_file() const;
     std::string namespace_name(fabric::node_id n) const { return namespace_of(how_.name, net_, n); }
 
     /// Run `body` on a thread inside the namespace of a node: for sockets that are to be there.
@@ -99,7 +102,7 @@ private:
 
     status put_together();
     status configure(fabric::node_id n, netlink& at);
-    status wait_running(std::vector<netlink>& at) const;
+    status wait_running(netlink& at, std::span<const fabric::link_id> out) const;
     status set_routes(fabric::node_id n, netlink& at, const forwarding_table& t) const;
     status reroute() const;
     status set_link(fabric::link_id l, const link_condition& to);

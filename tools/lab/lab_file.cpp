@@ -1,5 +1,6 @@
 #include "tools/lab/lab_file.hpp"
 
+#include "affinity/fabric/load.hpp"
 #include "transport/base/clock.hpp"
 
 #include <dirent.h>
@@ -24,41 +25,9 @@ using namespace fabric;
 using nlohmann::json;
 
 constexpr int version = 1;
-const std::string folder = "/run/eflops-lab", suffix = ".json";
+const std::string folder = "/run/eflops-lab", suffix = ".lab";
 
 std::string path_of(const std::string& name) { return folder + "/" + name + suffix; }
-
-json as_json(const graph& g) {
-    json nodes = json::array(), cables = json::array();
-    for (const node& n : g.nodes()) {
-        json j = {{"name", n.name}, {"host", n.kind == node_kind::host}};
-        if (n.kind == node_kind::host) j.update({{"server", n.server}, {"rail", n.rail}});
-        else j.update({{"tier", n.tier}, {"side", n.side}});
-        nodes.push_back(std::move(j));
-    }
-    // Cables in the order of their links' ids give the same ids again.
-    for (link_id l = 0; l < g.links().size(); ++l) {
-        const link& e = g.edge(l);
-        if (e.reverse > l) cables.push_back({e.from, e.to, e.gbps, g.edge(e.reverse).gbps});
-    }
-    json j = {{"name", g.name}, {"nodes", std::move(nodes)}, {"cables", std::move(cables)}};
-    if (g.bigraph)
-        j["bigraph"] = {g.bigraph->switches, g.bigraph->hosts, g.bigraph->lanes, g.bigraph->rails};
-    return j;
-}
-
-graph graph_of(const json& j) {
-    graph g;
-    g.name = j.at("name");
-    for (const json& n : j.at("nodes")) {
-        if (n.at("host")) g.add_host(n.at("name"), n.at("server"), n.at("rail"));
-        else g.add_switch(n.at("name"), n.at("tier"), n.at("side"));
-    }
-    for (const json& c : j.at("cables")) g.add_cable(c.at(0), c.at(1), c.at(2), c.at(3));
-    if (const auto b = j.find("bigraph"); b != j.end())
-        g.bigraph = bigraph_shape{b->at(0), b->at(1), b->at(2), b->at(3)};
-    return g;
-}
 
 json as_json(const options& o) {
     return {{"name", o.name}, {"source", o.source},           {"host_mbit", o.host_mbit},
@@ -77,6 +46,17 @@ options options_of(const json& j) {
     o.seed = j.at("seed");
     o.congestion = j.at("congestion");
     return o;
+}
+
+/// The whole file or, if this process is killed, the old one.
+status write_whole(const std::string& path, const std::string& text) {
+    const std::string fresh = path + ".new";
+    std::ofstream out(fresh, std::ios::trunc);
+    out << text;
+    out.close();
+    if (!out) return system_error(fresh, errno);
+    if (rename(fresh.c_str(), path.c_str()) != 0) return system_error(path, errno);
+    return {};
 }
 
 struct close_folder {
@@ -112,6 +92,14 @@ result<lab_lock> lab_lock::take(unsigned limit_ms) {
 
 // ---------------------------------------------------------------- file
 
+std::string lab_file::fabric_path(const std::string& name) {
+    return folder + "/" + name + ".fabric.json";
+}
+
+status lab_file::save_fabric(const lab& l) {
+    return write_whole(fabric_path(l.how_.name), write_fabric(l.net_));
+}
+
 bool lab_file::exists(const std::string& name) { return access(path_of(name).c_str(), F_OK) == 0; }
 
 status lab_file::save(const lab& l) {
@@ -127,15 +115,9 @@ status lab_file::save(const lab& l) {
     const json j = {{"eflops_lab", version},
                     {"finished", l.finished_},
                     {"options", as_json(l.how_)},
-                    {"fabric", as_json(l.net_)},
                     {"links", std::move(links)}};
-    const std::string path = path_of(l.how_.name), fresh = path + ".new";
-    std::ofstream out(fresh, std::ios::trunc);
-    out << j.dump(1, ' ', false, json::error_handler_t::replace) << '\n';
-    out.close();
-    if (!out) return system_error(fresh, errno);
-    if (rename(fresh.c_str(), path.c_str()) != 0) return system_error(path, errno);
-    return {};
+    return write_whole(path_of(l.how_.name),
+                       j.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 result<lab> lab_file::load(const std::string& name) {
@@ -151,7 +133,9 @@ result<lab> lab_file::load(const std::string& name) {
                 fmt::format("{}: made by another version of ef_lab; take the lab down", path));
         lab l;
         l.how_ = options_of(j.at("options"));
-        l.net_ = graph_of(j.at("fabric"));
+        result<graph> net = load_fabric(fabric_path(name), file_format::json);
+        if (!net.ok()) return net.why();
+        l.net_ = std::move(*net);
         l.finished_ = j.at("finished");
         for (const json& i : j.at("links")) {
             l.condition_.push_back({i.at("up"), i.at("mbit"), i.at("loss_percent")});
@@ -160,8 +144,7 @@ result<lab> lab_file::load(const std::string& name) {
         }
         if (l.condition_.size() != l.net_.links().size())
             return status(EF_SYSTEM, path + ": damaged: links are missing");
-        for (link_id i = 0; i < l.condition_.size(); ++i)
-            if (!l.condition_[i].up) l.net_.set_up(i, false);
+        for (link_id i = 0; i < l.condition_.size(); ++i) l.net_.set_up(i, l.condition_[i].up);
         result<address_plan> plan = address_plan::make(l.net_);
         if (!plan.ok()) return plan.why().in(path);
         l.plan_ = std::move(*plan);
@@ -172,8 +155,10 @@ result<lab> lab_file::load(const std::string& name) {
 }
 
 void lab_file::remove(const std::string& name) {
-    unlink(path_of(name).c_str());
-    unlink((path_of(name) + ".new").c_str());
+    for (const std::string& path : {path_of(name), fabric_path(name)}) {
+        unlink(path.c_str());
+        unlink((path + ".new").c_str());
+    }
 }
 
 void lab_file::remove_folder() { rmdir(folder.c_str()); }

@@ -1,4 +1,7 @@
-// lab_file: what is known of a lab, as a JSON file, and the lock under which labs change.
+// lab_file: what is known of a lab, as files, and the lock under which labs change.
+//
+//   /run/eflops-lab/NAME.fabric.json   the fabric as it was built: eflops-fabric(5)
+//   /run/eflops-lab/NAME.lab           options, faults, counters at their last reset (JSON)
 #pragma once
 
 #include "tools/lab/lab.hpp"
@@ -22,7 +25,9 @@ private:
 
 struct lab_file {
     static bool exists(const std::string& name);
-    /// The whole file or, if the writer is killed, the old one.
+    static std::string fabric_path(const std::string& name);
+    /// Once, before anything else is saved.
+    static status save_fabric(const lab& l);
     static status save(const lab& l);
     static result<lab> load(const std::string& name);
     static void remove(const std::string& name);

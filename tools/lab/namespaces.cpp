@@ -127,15 +127,22 @@ ino_t namespace_of_process(pid_t pid) noexcept {
     return stat(fmt::format("/proc/{}/ns/net", pid).c_str(), &s) == 0 ? s.st_ino : 0;
 }
 
-std::vector<pid_t> processes_in(const std::set<ino_t>& namespaces) {
+std::vector<pid_t> all_processes() {
     std::vector<pid_t> found;
     const open_folder d(opendir("/proc"));
     while (const dirent* e = d ? readdir(d.get()) : nullptr) {
         pid_t pid = 0;
         const char* const end = e->d_name + strlen(e->d_name);
-        if (std::from_chars(e->d_name, end, pid).ptr != end || pid == getpid()) continue;
-        if (namespaces.count(namespace_of_process(pid)) != 0) found.push_back(pid);
+        if (std::from_chars(e->d_name, end, pid).ptr == end) found.push_back(pid);
     }
+    return found;
+}
+
+std::vector<pid_t> processes_in(const std::set<ino_t>& namespaces) {
+    std::vector<pid_t> found;
+    for (const pid_t pid : all_processes())
+        if (pid != getpid() && namespaces.count(namespace_of_process(pid)) != 0)
+            found.push_back(pid);
     return found;
 }
 

@@ -35,6 +35,7 @@ ino_t identity_of_namespace(int ns) noexcept;
 /// That of a process; 0 if it is gone or may not be looked at.
 ino_t namespace_of_process(pid_t pid) noexcept;
 
+std::vector<pid_t> all_processes();
 /// Processes, this one excepted, in any of these namespaces.
 std::vector<pid_t> processes_in(const std::set<ino_t>& namespaces);
 /// SIGKILL to all of them, also to those that they start meanwhile, and wait until they are gone.

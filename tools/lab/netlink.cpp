@@ -322,7 +322,7 @@ status netlink::set_loss(int index, double percent) {
     const tcmsg hook = at_egress_hook(index);
     message remove(RTM_DELQDISC, 0, hook);
     remove.put_text(TCA_KIND, "clsact");
-    if (status s = ask(remove.get(), "loss", EINVAL); !s.ok()) return s;
+    if (status s = ask(remove.get(), "loss", ENOENT); !s.ok()) return s;
     if (percent <= 0) return {};
 
     message hold(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, hook);

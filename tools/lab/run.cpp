@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -42,14 +43,25 @@ unsigned root_port(const std::string& key) {
     return 20'000 + unsigned(std::stoul(key.substr(0, 8), nullptr, 16) % 10'000);
 }
 
-pid_t parent_of(pid_t pid) {
-    std::unique_ptr<FILE, int (*)(FILE*)> f(fopen(fmt::format("/proc/{}/stat", pid).c_str(), "re"),
-                                            fclose);
-    char text[512] = {};
-    if (!f || fread(text, 1, sizeof text - 1, f.get()) == 0) return 0;
-    const char* const after_name = strrchr(text, ')');
-    int parent = 0;
-    return after_name && sscanf(after_name + 1, " %*c %d", &parent) == 1 ? parent : 0;
+struct child {
+    pid_t pid = 0, group = 0;
+};
+
+/// Of this process, dead ones too that nobody has waited for.
+std::vector<child> children() {
+    std::vector<child> all;
+    for (const pid_t pid : all_processes()) {
+        const std::unique_ptr<FILE, int (*)(FILE*)> f(
+            fopen(fmt::format("/proc/{}/stat", pid).c_str(), "re"), fclose);
+        char text[512] = {};
+        if (!f || fread(text, 1, sizeof text - 1, f.get()) == 0) continue;
+        const char* const after_name = strrchr(text, ')');
+        int parent = 0, group = 0;
+        if (after_name && sscanf(after_name + 1, " %*c %d %d", &parent, &group) == 2 &&
+            parent == getpid())
+            all.push_back({pid, group});
+    }
+    return all;
 }
 
 class job {
@@ -260,20 +272,27 @@ void job::end_all(int signal) {
     }
 }
 
-/// What ranks started and did not wait for, in whatever group or session, is our child by now.
+/// What ranks started and did not wait for is our child by now: in the process group of its rank,
+/// or at least on its host.
 void job::end_strays() {
     std::set<ino_t> hosts;
-    for (const rank_process& p : ranks_)
+    std::set<pid_t> groups, ended;
+    for (const rank_process& p : ranks_) {
+        groups.insert(p.pid);
         if (const result<fd> ns = open_namespace(lab_.namespace_name(p.host)); ns.ok())
             hosts.insert(identity_of_namespace(ns->get()));
+    }
     const deadline limit = deadline::in_ms(polite_ms);
     for (bool found = true; found && !limit.passed();) {
         found = false;
-        for (const pid_t p : processes_in(hosts)) {
-            if (parent_of(p) != getpid()) continue;
+        for (const child& c : children()) {
+            const bool of_ours = groups.count(c.group) != 0 || ended.count(c.pid) != 0 ||
+                                 hosts.count(namespace_of_process(c.pid)) != 0;
+            if (!of_ours) continue;
             found = true;
-            kill(p, SIGKILL);
-            waitpid(p, nullptr, WNOHANG);
+            kill(c.pid, SIGKILL);
+            ended.insert(c.pid);  // dead, it has neither
+            waitpid(c.pid, nullptr, WNOHANG);
         }
         if (found) usleep(1000);
     }
