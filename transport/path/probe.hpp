@@ -43,6 +43,8 @@ struct hop {
 struct trace {
     std::vector<hop> hops;  // of routers, in order; silent ones too, up to the last that answered
     bool reached = false;   // the destination answered (whatever it said)
+    uint32_t rtt_us = 0;    // to the destination, when it was reached
+    std::string refusal;    // "host unreachable": a router's word for why it goes no further
     status why;             // not OK: it could not be probed at all (the port is taken, no route)
 
     /// "10.0.0.0 172.16.0.3, reached"
@@ -66,6 +68,8 @@ public:
     ~prober();
     /// Send what is due, take what has come. True if anything moved.
     bool step() noexcept;
+    /// Until step() has something to do, at most so long.
+    void wait(int most_ms) noexcept;
     bool done() const noexcept;
     /// By index of the tuple; final when done().
     const std::vector<trace>& traces() const noexcept;

@@ -1,0 +1,259 @@
+#include "transport/path/probe.hpp"
+
+#include "transport/base/clock.hpp"
+#include "transport/path/shot.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+
+namespace ef::path {
+namespace {
+
+// Behind so many silent hops in a row nothing is expected any more.
+constexpr uint32_t most_silent = 2;
+constexpr uint64_t nothing_due = ~uint64_t(0);
+
+}  // namespace
+
+std::string trace::text() const {
+    if (!why.ok()) return std::string(why.text());
+    std::string t;
+    for (const hop& h : hops) t += (h.address.empty() ? "(silent)" : h.address) + " ";
+    if (hops.empty()) t = "no router answered";
+    else t.pop_back();
+    if (reached) return t + ", reached";
+    return t + (refusal.empty() ? ", then nothing" : ", which says: " + refusal);
+}
+
+// One flow is probed hop by hop, since a port can open one TCP connection to a destination at a
+// time; many flows are probed side by side.
+struct prober::impl {
+    struct walk {
+        uint32_t ttl = 1, attempt = 0, silent = 0;
+        shot current;
+        uint64_t until = 0;  // the attempt's patience ends
+        bool over = false;
+    };
+
+    probe_options options;
+    std::vector<tuple> tuples;
+    std::vector<trace> traces;
+    std::vector<walk> walks;
+    std::deque<size_t> ready;    // to be sent next
+    std::vector<size_t> flying;  // sent, not answered
+    fd epoll;
+    uint64_t next_send = 0, end = 0;
+    uint32_t number = 0;
+    size_t left = 0;
+
+    bool send_due(uint64_t now);
+    bool hear();
+    bool give_up_on_late(uint64_t now);
+    void fire(size_t i);
+    void take(size_t i, const shot::news& n);
+    void no_answer(size_t i);
+    void land(size_t i) noexcept;
+    void next_hop(size_t i);
+    void finish(size_t i);
+    void finish_all();
+    uint64_t due() const noexcept;
+};
+
+void prober::impl::finish(size_t i) {
+    walk& w = walks[i];
+    if (w.over) return;
+    w.over = true;
+    --left;
+    // What is behind the last that answered is not part of the path as far as one can know.
+    std::vector<hop>& hops = traces[i].hops;
+    while (!traces[i].reached && !hops.empty() && hops.back().address.empty()) hops.pop_back();
+}
+
+void prober::impl::finish_all() {
+    while (!flying.empty()) land(flying.back());
+    ready.clear();
+    for (size_t i = 0; i < walks.size(); ++i) finish(i);
+}
+
+void prober::impl::land(size_t i) noexcept {
+    walks[i].current.reset();  // closing takes it out of the epoll set
+    const auto at = std::find(flying.begin(), flying.end(), i);
+    if (at == flying.end()) return;
+    *at = flying.back();
+    flying.pop_back();
+}
+
+void prober::impl::next_hop(size_t i) {
+    walk& w = walks[i];
+    w.attempt = 0;
+    if (++w.ttl > options.most_hops) finish(i);
+    else ready.push_back(i);
+}
+
+void prober::impl::fire(size_t i) {
+    walk& w = walks[i];
+    result<shot> s = shot::fire(tuples[i], w.ttl, ++number);
+    if (!s.ok()) {
+        // Others may hold all descriptors just now: theirs come back.
+        if (s.why().code() == EF_NO_RESOURCE && w.attempt + 1 < options.attempts &&
+            !flying.empty()) {
+            ++w.attempt;
+            ready.push_back(i);
+            return;
+        }
+        traces[i].why = s.why();
+        return finish(i);
+    }
+    w.current = std::move(*s);
+    w.until = now_ns() + (uint64_t(options.answer_ms) << w.attempt) * 1'000'000;
+    epoll_event e{};
+    e.events = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLET;
+    if (tuples[i].proto == protocol::udp) e.events = EPOLLIN | EPOLLERR | EPOLLET;
+    e.data.u64 = i;
+    if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, w.current.socket(), &e) != 0) {
+        traces[i].why = system_error("epoll of a path probe", errno);
+        w.current.reset();
+        return finish(i);
+    }
+    flying.push_back(i);
+}
+
+void prober::impl::take(size_t i, const shot::news& n) {
+    walk& w = walks[i];
+    trace& t = traces[i];
+    if (n.what == answer::none) return;
+    const auto rtt_us = uint32_t((now_ns() - w.current.sent_at_ns()) / 1000);
+    land(i);
+    w.silent = 0;
+    if (n.what == answer::router) {
+        t.hops.push_back({n.address, rtt_us});
+        return next_hop(i);
+    }
+    if (n.what == answer::reached) {
+        t.reached = true;
+        t.rtt_us = rtt_us;
+    } else {
+        if (!n.address.empty() && n.address != tuples[i].from.host())
+            t.hops.push_back({n.address, rtt_us});
+        t.refusal = n.words;
+    }
+    finish(i);
+}
+
+void prober::impl::no_answer(size_t i) {
+    walk& w = walks[i];
+    land(i);
+    if (++w.attempt < options.attempts) return ready.push_back(i);
+    traces[i].hops.push_back({});
+    if (++w.silent >= most_silent) finish(i);
+    else next_hop(i);
+}
+
+bool prober::impl::send_due(uint64_t now) {
+    bool any = false;
+    const uint64_t gap = 1'000'000'000 / std::max(1u, options.per_second);
+    // What could not be sent for a while may follow in one burst of a millisecond's worth.
+    next_send = std::max(next_send, now > 1'000'000 ? now - 1'000'000 : 0);
+    while (!ready.empty() && flying.size() < options.at_once && next_send <= now) {
+        const size_t i = ready.front();
+        ready.pop_front();
+        next_send += gap;
+        fire(i);
+        any = true;
+    }
+    return any;
+}
+
+bool prober::impl::hear() {
+    epoll_event events[64];
+    const int n = epoll_wait(epoll.get(), events, 64, 0);
+    bool any = false;
+    for (int k = 0; k < n; ++k) {
+        const size_t i = size_t(events[k].data.u64);
+        if (!walks[i].current) continue;
+        const shot::news heard = walks[i].current.look(tuples[i]);
+        any |= heard.what != answer::none;
+        take(i, heard);
+    }
+    return any;
+}
+
+bool prober::impl::give_up_on_late(uint64_t now) {
+    bool any = false;
+    for (size_t k = flying.size(); k-- > 0;) {
+        const size_t i = flying[k];
+        if (walks[i].until > now) continue;
+        no_answer(i);
+        any = true;
+    }
+    return any;
+}
+
+uint64_t prober::impl::due() const noexcept {
+    uint64_t at = end;
+    for (const size_t i : flying) at = std::min(at, walks[i].until);
+    if (!ready.empty() && flying.size() < options.at_once) at = std::min(at, next_send);
+    return left ? at : nothing_due;
+}
+
+prober::prober(std::vector<tuple> tuples, const probe_options& o) : impl_(new impl) {
+    impl& p = *impl_;
+    p.options = o;
+    p.options.attempts = std::clamp(o.attempts, 1u, 16u);
+    p.options.at_once = std::max(o.at_once, 1u);
+    p.tuples = std::move(tuples);
+    p.traces.resize(p.tuples.size());
+    p.walks.resize(p.tuples.size());
+    p.left = p.tuples.size();
+    p.end = now_ns() + uint64_t(o.deadline_ms) * 1'000'000;
+    p.epoll = fd(epoll_create1(EPOLL_CLOEXEC));
+    const status trouble = p.epoll ? status() : system_error("epoll_create1", errno);
+    for (size_t i = 0; i < p.tuples.size(); ++i) {
+        p.ready.push_back(i);
+        p.traces[i].why = trouble;
+    }
+    if (!trouble.ok()) p.finish_all();
+}
+
+prober::~prober() = default;
+
+bool prober::step() noexcept {
+    impl& p = *impl_;
+    if (!p.left) return false;
+    bool any = p.hear();
+    const uint64_t now = now_ns();
+    if (now >= p.end) {
+        p.finish_all();
+        return true;
+    }
+    any |= p.give_up_on_late(now);
+    any |= p.send_due(now);
+    return any;
+}
+
+void prober::wait(int most_ms) noexcept {
+    const uint64_t due = impl_->due(), now = now_ns();
+    if (due <= now || due == nothing_due) return;
+    const uint64_t ns = std::min(due - now, uint64_t(std::max(most_ms, 0)) * 1'000'000);
+    const timespec t{time_t(ns / 1'000'000'000), long(ns % 1'000'000'000)};
+    pollfd p{impl_->epoll.get(), POLLIN, 0};
+    ppoll(&p, 1, &t, nullptr);
+}
+
+bool prober::done() const noexcept { return impl_->left == 0; }
+
+const std::vector<trace>& prober::traces() const noexcept { return impl_->traces; }
+
+std::vector<trace> probe_paths(std::vector<tuple> tuples, const probe_options& o) {
+    prober p(std::move(tuples), o);
+    while (!p.done())
+        if (!p.step()) p.wait(20);
+    return p.traces();
+}
+
+}  // namespace ef::path
