@@ -124,9 +124,12 @@ $B/bin/%: $B/tools/%.o $(COMMON_OBJ) $B/libeflops.so $B/libeflops.so.$(SOVER)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) $(RPATH) -o $@ $< $(COMMON_OBJ) -L$B -leflops -lfmt
 
+# Tests of a tool take its parts, all but its main().
+$(patsubst %.cpp,$B/%,$(wildcard tests/tools/plan_test.cpp tests/tools/plan/*_test.cpp)): \
+  $(patsubst %.cpp,$B/%.o,$(wildcard tools/plan/*.cpp))
 $B/tests/%: $B/tests/%.o $(SUPPORT_OBJ) $(COMMON_OBJ) $(AR_LIB)
 	@mkdir -p $(@D)
-	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJ) $(COMMON_OBJ) $(AR_LIB) $(LIBS) -lgtest -lgtest_main
+	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(AR_LIB) $(LIBS) -lgtest -lgtest_main
 $B/bench/%: $B/perftests/bench/%.o $(AR_LIB)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) -o $@ $< $(AR_LIB) $(LIBS) -lbenchmark

@@ -107,6 +107,11 @@ $B/installed/%: $B/bin/%
 	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) -o $@ $$(ls $B/perftests/$*.o $B/tools/$*.o 2>/dev/null) \
 	  $(COMMON_OBJ) -L$B -leflops -lfmt
 
+# These hold what they need of the library and have no run path.
+$B/installed/ef_plan $B/installed/ef_lab: $B/installed/%: $B/bin/%
+	@mkdir -p $(@D)
+	$(call Q,CP)cp $< $@
+
 install: all $(PC) $(PROGRAMS:%=$B/installed/%)
 	install -d $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR)/eflops $(D)$(BINDIR)
 	install -m 644 $(LIB) $(D)$(LIBDIR)/

@@ -183,6 +183,17 @@ void add_compare(CLI::App& app, options& o) {
         ->type_name("N")
         ->check(CLI::Range(1, 10000));
     app.add_option("--seed", o.plan.seed, "of the first placement [1]")->type_name("N");
+    add_word(app, "--policy", o.cost.policy,
+             "step: all ranks in step; else simulated: pair, barrier, in_order or eager [step]",
+             {"step", "pair", "barrier", "in_order", "eager"})
+        ->type_name("NAME");
+    app.add_option("--skew-us", o.cost.skew_us, "ranks start within this time; simulated, us [0]")
+        ->type_name("US")
+        ->check(CLI::Range(0.0, 1e6));
+    app.add_option("--jitter-us", o.cost.jitter_us,
+                   "mean delay of a rank before a round; simulated, us [0]")
+        ->type_name("US")
+        ->check(CLI::Range(0.0, 1e6));
     add_json(app, o);
 }
 
@@ -233,6 +244,8 @@ std::string complete(options& o) {
         if (o.all && !o.fabrics.empty()) return "compare: give a FABRIC or --all, not both";
         if (o.all && !o.cost.sizes.empty())
             return "compare: --all has its own sizes; give --sizes with a FABRIC";
+        if (o.cost.policy == "step" && (o.cost.skew_us > 0 || o.cost.jitter_us > 0))
+            return "compare: --skew-us and --jitter-us need a --policy other than step";
         if (!o.all && o.fabrics.empty()) return "compare: give a FABRIC, or --all";
         if (o.cost.sizes.empty() && !o.all) o.cost.sizes = {1'000'000, 100'000'000};
     }

@@ -35,7 +35,9 @@ struct cost_options {
     double alpha_us = 5;
     double gamma_ns_per_byte = 0;
     double efficiency = 1;
-    unsigned trials = 20;  // random placements that are averaged
+    unsigned trials = 20;         // random placements that are averaged
+    std::string policy = "step";  // step: closed form; else simulated
+    double skew_us = 0, jitter_us = 0;
 };
 
 struct options {

@@ -43,6 +43,9 @@ json json_head(const options& o) {
         add_costs(in_force, o.cost);
         in_force["trials"] = o.cost.trials;
         in_force["seed"] = o.plan.seed;
+        in_force["policy"] = o.cost.policy;
+        in_force["skew_us"] = o.cost.skew_us;
+        in_force["jitter_us"] = o.cost.jitter_us;
     } else {
         in_force["fabric"] = o.fabrics.front();
         in_force["fail"] = o.fail;

@@ -17,6 +17,7 @@ enum class evidence { none, symbols, numbers };
 struct verdict {
     evidence by = evidence::none;  // of the values
     status values;
+    uint32_t blocks = 0, of_blocks = 0;  // of the run on numbers
     bool deadlock = false;
     traffic sent;
     load_report links;
@@ -36,7 +37,13 @@ verdict examine(const options& o, const job& j, const algorithm& a) {
         return a.build(mine);
     };
     v.by = j.nranks() <= most_checked ? evidence::symbols : evidence::numbers;
-    v.values = v.by == evidence::symbols ? check_plans(like, build) : check_numbers(like, build);
+    if (v.by == evidence::symbols) {
+        v.values = check_plans(like, build);
+    } else {
+        numbers_run run = check_numbers(like, build);
+        v.values = std::move(run.outcome);
+        v.blocks = run.blocks, v.of_blocks = run.of;
+    }
     if (v.values.code() == EF_UNSUPPORTED) v.by = evidence::none, v.values = {};
     v.deadlock = v.values.text().find("deadlock") != std::string_view::npos;
     const fabric::routes routes = j.routes(o.plan);
@@ -49,7 +56,10 @@ std::string values_text(const options& o, const verdict& v) {
     if (v.by == evidence::none) return "not run: too many ranks";
     if (!v.values.ok()) return fmt::format("WRONG: {}", v.values.text());
     if (v.by == evidence::numbers)
-        return "right in a run on random 64-bit numbers (the proof on symbols is for 64 ranks)";
+        return fmt::format(
+            "right in a run on random 64-bit numbers{} (the proof on symbols is for {} ranks)",
+            v.blocks < v.of_blocks ? fmt::format(", {} of {} blocks", v.blocks, v.of_blocks) : "",
+            most_checked);
     switch (o.plan.coll) {
     case EF_BROADCAST:
         return "proved: every rank ends with the root's vector";

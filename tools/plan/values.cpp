@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <deque>
 #include <unordered_map>
 #include <vector>
 
 namespace ef::planning {
 namespace {
 
-constexpr uint64_t most_moves = 6'000'000;          // of all ranks, kept at a time
-constexpr uint64_t most_work = 600'000'000;         // blocks that moves touch
-constexpr uint64_t most_memory_words = 24'000'000;  // of all ranks' buffers
+constexpr uint64_t most_moves = 6'000'000;         // of all ranks, kept at a time
+constexpr uint64_t most_steps = 10'000'000;        // moves, each once per slice
+constexpr uint64_t most_memory_words = 4'000'000;  // of all ranks' buffers
 
 uint64_t mix(uint64_t z) {  // splitmix64 [Steele, Lea, Flood 2014]
     z += 0x9e37'79b9'7f4a'7c15;
@@ -33,16 +31,26 @@ public:
     runner(const plan_request& like, std::vector<plan> plans)
         : like_(like), plans_(std::move(plans)), n_(plans_[0].nblocks) {}
 
-    status run() {
+    numbers_run run() {
         const uint64_t per_block = 3 * plans_.size();
         const uint32_t slice = uint32_t(std::clamp<uint64_t>(most_memory_words / per_block, 1, n_));
-        for (first_ = 0; first_ < n_; first_ += slice) {
+        uint64_t moves = 1;
+        for (const plan& p : plans_) moves += p.moves.size();
+        const uint32_t wanted = (n_ + slice - 1) / slice;
+        const uint32_t runs =
+            uint32_t(std::min<uint64_t>(wanted, std::max<uint64_t>(most_steps / moves, 1)));
+        numbers_run out{{}, 0, n_};
+        for (uint32_t i = 0; i < runs && out.outcome.ok(); ++i) {
+            // All slices one after another, or some from the first block to the last.
+            first_ = runs == wanted ? i * slice
+                                    : uint32_t(uint64_t(n_ - slice) * i / std::max(runs - 1, 1u));
             width_ = std::min(slice, n_ - first_);
+            out.blocks += width_;
             prepare();
-            if (status s = execute(); !s.ok()) return s;
-            if (status s = compare(); !s.ok()) return s;
+            out.outcome = execute();
+            if (out.outcome.ok()) out.outcome = compare();
         }
-        return {};
+        return out;
     }
 
 private:
@@ -91,15 +99,17 @@ private:
                         ready.push_back(m.peer);
                     }
                 } else if (m.peer >= 0) {
-                    auto& box = mail_[pair(m.peer, r)];
-                    if (box.empty()) {
+                    const auto box = mail_.find(pair(m.peer, r));
+                    if (box == mail_.end()) {
                         lacks[size_t(r)] = m.peer;
                         break;
                     }
-                    if (box.front().what.first != m.what.first ||
-                        box.front().what.count != m.what.count)
+                    const message& first = box->second.front();
+                    if (first.what.first != m.what.first || first.what.count != m.what.count)
                         return wrong(r, m, "the message has other blocks");
-                    receive(r, m, box);
+                    receive(r, m, first);
+                    box->second.erase(box->second.begin());  // there are few
+                    if (box->second.empty()) mail_.erase(box);
                 } else {
                     local(r, m);
                 }
@@ -139,13 +149,12 @@ private:
         mail_[pair(r, m.peer)].push_back(std::move(out));
     }
 
-    void receive(rank_t r, const move& m, std::deque<message>& box) {
+    void receive(rank_t r, const move& m, const message& in) {
         const auto [from, to] = cut(m);
         for (uint32_t b = from; b < to; ++b) {
-            const uint64_t got = box.front().values[b - from];
+            const uint64_t got = in.values[b - from];
             at(r, m.dst, b) = m.kind == move_kind::recv ? got : got + at(r, m.src, b);
         }
-        box.pop_front();
     }
 
     void local(rank_t r, const move& m) {
@@ -177,28 +186,28 @@ private:
     const uint32_t n_;
     uint32_t first_ = 0, width_ = 0;
     std::vector<uint64_t> memory_;
-    std::vector<size_t> next_;  // move, by rank
-    std::unordered_map<uint64_t, std::deque<message>> mail_;
+    std::vector<size_t> next_;                                 // move, by rank
+    std::unordered_map<uint64_t, std::vector<message>> mail_;  // by pair; what was not taken yet
 };
 
 }  // namespace
 
-status check_numbers(const plan_request& like, const std::function<plan(rank_t)>& build) {
+numbers_run check_numbers(const plan_request& like, const std::function<plan(rank_t)>& build) {
     std::vector<plan> plans;
-    uint64_t moves = 0, work = 0;
+    uint64_t moves = 0;
     for (rank_t r = 0; r < like.nranks; ++r) {
         plans.push_back(build(r));
         moves += plans.back().moves.size();
-        for (const move& m : plans.back().moves) work += m.what.count;
-        work += 3 * uint64_t(plans.back().nblocks);
-        if (moves > most_moves || work > most_work)
-            return status(EF_UNSUPPORTED,
-                          fmt::format("{} ranks are too many for a run on numbers", like.nranks));
+        if (moves > most_moves)
+            return {status(EF_UNSUPPORTED,
+                           fmt::format("{} ranks are too many for a run on numbers", like.nranks)),
+                    0, plans[0].nblocks};
     }
     for (const plan& p : plans)
         if (p.nblocks != plans[0].nblocks)
-            return status(EF_INVALID, fmt::format("rank {} cuts into {} blocks, rank 0 into {}",
-                                                  p.rank, p.nblocks, plans[0].nblocks));
+            return {status(EF_INVALID, fmt::format("rank {} cuts into {} blocks, rank 0 into {}",
+                                                   p.rank, p.nblocks, plans[0].nblocks)),
+                    0, plans[0].nblocks};
     return runner(like, std::move(plans)).run();
 }
 

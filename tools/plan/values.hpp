@@ -13,8 +13,15 @@
 
 namespace ef::planning {
 
-/// EF_UNSUPPORTED if that would take more than some seconds or some 100 MiB; EF_INVALID with rank and
-/// block if a value is wrong, or a rank waits for a message that nobody sends.
-status check_numbers(const plan_request& like, const std::function<plan(rank_t)>& build);
+struct numbers_run {
+    status
+        outcome;  // EF_INVALID with rank and block if a value is wrong, or with the rank that waits
+                  // for a message that nobody sends
+    uint32_t blocks = 0,
+             of = 0;  // how many were run: all, or a sample where all would take minutes
+};
+
+/// EF_UNSUPPORTED in `outcome` if even a sample would take more than some seconds or 1 GiB.
+numbers_run check_numbers(const plan_request& like, const std::function<plan(rank_t)>& build);
 
 }  // namespace ef::planning
