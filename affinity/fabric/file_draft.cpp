@@ -94,9 +94,8 @@ status draft::check_parts() const {
     if (home == none) return complain_(0, "the fabric has no hosts");
     for (uint32_t n = 0; n < nodes_.size(); ++n)
         if (first[part_[n]] == none)
-            return complain_(nodes_[n].at, fmt::format("{} cannot be reached from any host by "
-                                                       "whatever way",
-                                                       called(n)));
+            return complain_(nodes_[n].at,
+                             fmt::format("{} cannot be reached from any host", called(n)));
     if (parts_ == 1) return {};
     std::unordered_map<std::string_view, std::vector<uint32_t>> planes;
     for (uint32_t n = 0; n < nodes_.size(); ++n)

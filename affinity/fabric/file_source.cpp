@@ -23,14 +23,6 @@ status too_large(const std::string& path) {
         path, fmt::format("larger than {} MiB, which no fabric file needs", max_file_bytes >> 20));
 }
 
-// Names in a reason come from a file that may hold anything.
-std::string one_line(std::string_view reason) {
-    std::string out(reason);
-    for (char& c : out)
-        if (c < ' ' || c > '~') c = '?';
-    return out;
-}
-
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
 }  // namespace
@@ -56,10 +48,11 @@ result<source> read_source(const std::string& path) {
     return s;
 }
 
+// Names in a reason come from a file that may hold anything.
 status line_error(const source& s, size_t at, std::string_view reason) {
     const auto end = s.text.begin() + std::ptrdiff_t(std::min(at, s.text.size()));
     const auto line = 1 + std::count(s.text.begin(), end, '\n');
-    return status(EF_INVALID, fmt::format("{}:{}: {}", s.name, line, one_line(reason)));
+    return status(EF_INVALID, fmt::format("{}:{}: {}", s.name, line, printable(reason)));
 }
 
 status column_error(const source& s, size_t at, std::string_view reason) {
@@ -67,15 +60,19 @@ status column_error(const source& s, size_t at, std::string_view reason) {
     const size_t before = at == 0 ? std::string::npos : s.text.rfind('\n', at - 1);
     const size_t column = before == std::string::npos ? at + 1 : at - before;
     const auto line = 1 + std::count(s.text.begin(), s.text.begin() + std::ptrdiff_t(at), '\n');
-    return status(EF_INVALID, fmt::format("{}:{}:{}: {}", s.name, line, column, one_line(reason)));
+    return status(EF_INVALID, fmt::format("{}:{}:{}: {}", s.name, line, column, printable(reason)));
+}
+
+std::string printable(std::string_view text) {
+    std::string out(text);
+    for (char& c : out)
+        if (c < ' ' || c > '~') c = '?';
+    return out;
 }
 
 std::string shown(std::string_view text) {
     constexpr size_t most = 60;
-    std::string out = "\"";
-    for (char c : text.substr(0, most)) out += c >= ' ' && c < 0x7f ? c : '?';
-    if (text.size() > most) out += "...";
-    return out + '"';
+    return '"' + printable(text.substr(0, most)) + (text.size() > most ? "...\"" : "\"");
 }
 
 bool natural_less(std::string_view a, std::string_view b) noexcept {

@@ -31,6 +31,9 @@ status column_error(const source& s, size_t at, std::string_view reason);
 /// `text` as a message may show it: in quotes, at most 60 bytes, other than ASCII as '?'.
 std::string shown(std::string_view text);
 
+/// `text` with '?' for each byte that is not printable ASCII.
+std::string printable(std::string_view text);
+
 /// Words and numbers apart, numbers by value: "mlx5_2" before "mlx5_10".
 bool natural_less(std::string_view a, std::string_view b) noexcept;
 

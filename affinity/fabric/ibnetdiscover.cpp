@@ -97,7 +97,6 @@ private:
             while (!s.empty() && (s.back() == ' ' || s.back() == '\'')) s.remove_suffix(1);
             return std::string(s);
         };
-        words = words.substr(0, 256);
         const size_t blank = words.find(' ', std::min(words.find_first_not_of(' '), words.size()));
         if (blank == std::string_view::npos) return {trim(words), {}};
         return {trim(words.substr(0, blank)), trim(words.substr(blank + 1))};
@@ -106,12 +105,15 @@ private:
     // A description that several devices have says nothing about either: "Quantum Mellanox
     // Technologies", "localhost mlx5_0". Those go by their id, and each is a server of its own.
     void name_devices() {
+        std::vector<std::string> words;
         std::unordered_map<std::string_view, uint32_t> times;
-        for (const ib_device& d : lines_.devices) ++times[d.description];
-        for (const ib_device& d : lines_.devices) {
-            label l = d.kind == 'S' ? label{std::string(d.description.substr(0, 256)), {}}
-                                    : split(d.description);
-            if (l.server.empty() || times[d.description] > 1) l = {std::string(d.id), {}};
+        words.reserve(lines_.devices.size());
+        for (const ib_device& d : lines_.devices)
+            words.push_back(printable(d.description.substr(0, 256)));
+        for (const std::string& w : words) ++times[w];
+        for (uint32_t i = 0; i < words.size(); ++i) {
+            label l = device(i).kind == 'S' ? label{words[i], {}} : split(words[i]);
+            if (l.server.empty() || times[words[i]] > 1) l = {std::string(device(i).id), {}};
             labels_.push_back(std::move(l));
         }
     }

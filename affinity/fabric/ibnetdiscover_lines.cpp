@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <iterator>
 
@@ -50,6 +51,8 @@ public:
         const size_t end = rest_.find('"');
         if (end == std::string_view::npos || end < 3 || end > 64 || rest_[1] != '-') return false;
         out = rest_.substr(0, end);
+        for (char ch : out.substr(2))
+            if (!isxdigit(static_cast<unsigned char>(ch))) return false;
         rest_.remove_prefix(end + 1);
         return out[0] == 'S' || out[0] == 'H' || out[0] == 'R';
     }

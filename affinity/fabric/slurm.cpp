@@ -116,7 +116,7 @@ private:
     status set(entry& e, std::string_view key, std::string_view value, bool& sizes) const {
         const auto name = [&](bool block) {
             if (!e.name.empty()) return refuse(e.at, "two names on one line");
-            if (value.find_first_of("[],\"") != value.npos)
+            if (value.find_first_of("[],\"") != value.npos || value != printable(value))
                 return refuse(
                     e.at, fmt::format("{} is not the name of one switch or block", shown(value)));
             e.name = value;

@@ -48,6 +48,7 @@ status expand_ranges(std::string_view item, std::string_view ranges, size_t most
 }
 
 status expand_item(std::string_view item, size_t most, std::vector<std::string>& out) {
+    if (item != printable(item)) return bad(item, "a name is not in printable ASCII");
     std::vector<std::string> names = {""};
     std::string_view rest = item;
     while (!rest.empty()) {

@@ -106,6 +106,40 @@ TEST(FabricFile, KeepsTheBiGraphThatItsCablesFulfil) {
     EXPECT_EQ(r->at(r->find("west")).side, 1);
 }
 
+// Literal blocks of the manual page that are files of this format.
+std::vector<std::string> examples() {
+    std::vector<std::string> out;
+    std::ifstream page("man/eflops-fabric.5");
+    bool inside = false;
+    for (std::string line; std::getline(page, line);) {
+        if (line.starts_with(".Ed")) inside = false;
+        if (inside) out.back() += line + "\n";
+        if (line.starts_with(".Bd -literal")) {
+            inside = true;
+            out.emplace_back();
+        }
+    }
+    std::erase_if(out, [](const std::string& t) { return !t.starts_with("{"); });
+    return out;
+}
+
+TEST(FabricPage, HasExamplesThatAreReadAndMeanWhatItSays) {
+    const std::vector<std::string> texts = examples();
+    ASSERT_EQ(texts.size(), 3u);
+    std::vector<graph> g;
+    for (const std::string& t : texts) {
+        result<graph> r = json(t);
+        ASSERT_TRUE(r.ok()) << r.why().text() << "\n" << t;
+        g.push_back(std::move(*r));
+    }
+    EXPECT_EQ(g[0].hosts().size(), 4u);
+    EXPECT_EQ(g[0].edge(g[0].find_link("leaf1-spine/1")).gbps, 400);
+    // "The same network by its cables"
+    g[2].name = g[1].name;
+    for (node_id h : g[2].hosts()) g[2].set_address(h, g[1].at(h).address);
+    expect_same(g[1], g[2]);
+}
+
 // ---------------------------------------------------------------- round trip
 
 class RoundTrip : public testing::TestWithParam<const char*> {};

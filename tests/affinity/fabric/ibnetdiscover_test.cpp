@@ -89,6 +89,19 @@ TEST(IbNetDiscover, TakesNodesThatShareADescriptionForServersOfTheirOwn) {
     EXPECT_EQ(r->at(r->find("node2/mlx5_2")).rail, 0u);
 }
 
+TEST(IbNetDiscover, TakesNodesWhoseDescriptionsDifferInUnprintableBytesForTheSame) {
+    std::string text = sample_text();
+    const std::pair<std::string, std::string> changes[] = {
+        {"node2 mlx5_0\"", "node\xff mlx5_0\""}, {"node10 mlx5_0\"", "node\xfe mlx5_0\""}};
+    for (const auto& [from, to] : changes)
+        for (size_t at = 0; (at = text.find(from, at)) != text.npos;)
+            text.replace(at, from.size(), to);
+    const result<graph> r = parse_fabric("f", text);
+    ASSERT_TRUE(r.ok()) << r.why().text();
+    EXPECT_NE(r->find("H-00bb000000000101"), none);
+    EXPECT_NE(r->find("H-00bb000000000201"), none);
+}
+
 TEST(IbNetDiscover, IsTheSameFabricWhateverTheOrderOfDiscovery) {
     std::string text = sample_text(), header = text.substr(0, text.find("\n\n") + 1);
     std::vector<std::string> sections;

@@ -104,7 +104,7 @@ TEST(HostList, IsExpandedInItsOrder) {
 TEST(HostList, IsRefusedWhereItIsNone) {
     for (const char* text :
          {"", ",", "a,", "n[", "n[1", "n]1", "n[]", "n[1-]", "n[-2]", "n[a-b]", "n[2-1]", "n[1,]",
-          "n[1-2", "n[[1]]", "n[1-2]]", "n[99999999999999999999]"}) {
+          "n[1-2", "n[[1]]", "n[1-2]]", "n[99999999999999999999]", "n\xff"}) {
         strings out;
         EXPECT_FALSE(expand_hostlist(text, 100, out).ok()) << text;
     }
