@@ -105,6 +105,7 @@ public:
     // --- what the field says beside the structure
     void set_address(node_id host, std::string ip) { nodes_[host].address = std::move(ip); }
     void set_link_address(link_id l, std::string ip) { links_[l].to_address = std::move(ip); }
+    void set_gbps(link_id l, double gbps) noexcept { links_[l].gbps = gbps; }
     void set_tier(node_id n, uint8_t tier) noexcept { nodes_[n].tier = tier; }
     void set_side(node_id n, uint8_t side) noexcept { nodes_[n].side = side; }
 

@@ -96,8 +96,16 @@ std::string lab_file::fabric_path(const std::string& name) {
     return folder + "/" + name + ".fabric.json";
 }
 
+// As it was built: with the rates and addresses that it really has, so that what is predicted from
+// the file, and the routers that a probe finds, are those of the lab.
 status lab_file::save_fabric(const lab& l) {
-    return write_whole(fabric_path(l.how_.name), write_fabric(l.net_));
+    fabric::graph g = l.net_;
+    for (link_id i = 0; i < g.links().size(); ++i) {
+        g.set_gbps(i, l.built_mbit(i) / 1e3);
+        g.set_link_address(i, text_of(l.addresses().receiver(l.net_, i)));
+    }
+    for (node_id h : g.hosts()) g.set_address(h, text_of(l.addresses().host(l.net_, h)));
+    return write_whole(fabric_path(l.how_.name), write_fabric(g));
 }
 
 bool lab_file::exists(const std::string& name) { return access(path_of(name).c_str(), F_OK) == 0; }
