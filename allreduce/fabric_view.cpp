@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <set>
 
 namespace ef {
 namespace {
@@ -72,6 +74,22 @@ status agree(group& g, const fingerprint& mine, const status& why) {
     return {};
 }
 
+// Whether rank 0 hears, in most rounds in which it sends, from the same ranks.
+bool exchanges(const algorithm& a, const plan_request& like) {
+    plan_request r = like;
+    r.rank = 0;
+    const plan p = a.build(r);
+    std::map<uint32_t, std::pair<std::set<rank_t>, std::set<rank_t>>> rounds;
+    for (const move& m : p.moves)
+        if (m.peer >= 0)
+            (m.kind == move_kind::send ? rounds[m.round].first : rounds[m.round].second)
+                .insert(m.peer);
+    const auto both = std::count_if(rounds.begin(), rounds.end(), [](const auto& t) {
+        return t.second.first == t.second.second;
+    });
+    return 2 * size_t(both) > rounds.size();
+}
+
 }  // namespace
 
 result<std::unique_ptr<fabric_view>> fabric_view::create(group& g, const config& c,
@@ -104,6 +122,7 @@ result<std::unique_ptr<fabric_view>> fabric_view::create(group& g, const config&
 cost::link_price fabric_view::price(const algorithm& a, const plan_request& like) const {
     const cost::fabric_reading r = cost::read_on_fabric(a, like, *ways_, where_);
     cost::link_price p;
+    p.in_pairs = exchanges(a, like);
     p.refused = r.refused;
     p.rounds = r.steps.rounds;
     p.worst_load = r.steps.worst_load;

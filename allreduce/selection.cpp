@@ -95,11 +95,13 @@ plan_request selection::request(ef_collective_t coll, int root, bool in_place) c
 
 // Rounds are kept apart where flows that meet would cost more than the handshake: a rank that runs
 // ahead costs up to a third of the time on the links [fluid simulation of halving-doubling with
-// skew], the handshake two latencies a round.
+// skew], the handshake two latencies a round. On a ring everybody waits for both neighbours in every
+// round, and a handshake adds up their delays (16 hosts, 100 Mbit/s: 1.32 against 1.15 of the ideal).
 sync_policy selection::sync_for(const cost::decision& d, uint64_t bytes) const {
     if (!view_ || sync_ == "none") return sync_policy::none;
     if (sync_ == "pair") return sync_policy::pair;
     if (sync_ == "barrier") return sync_policy::barrier;
+    if (!d.links.in_pairs) return sync_policy::none;
     constexpr double at_stake = 0.1;
     const double on_links = double(bytes) * d.links.ns_per_byte,
                  handshakes = 2.0 * d.links.rounds * model_.inter.alpha_ns;

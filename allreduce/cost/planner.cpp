@@ -16,6 +16,9 @@ constexpr uint64_t most_eager_bytes = 16 * 1024;
 constexpr uint64_t chunk_intra = 128 * 1024;
 constexpr uint64_t chunk_inter = 256 * 1024;
 
+// Prices that differ by less are the same: what a fabric's links do is not known better.
+constexpr double near_enough = 1.05;
+
 bool leaves_host(const plan_request& r) {
     return std::any_of(r.host_of.begin(), r.host_of.end(),
                        [&](int h) { return h != r.host_of[0]; });
@@ -73,6 +76,19 @@ result<decision> planner::decide(const plan_request& request, uint64_t bytes,
     if (!taken)
         for (const candidate& c : d.candidates)
             if (!c.refused && (!taken || c.ns < taken->ns)) taken = &c;
+    // Flows that meet do not share a link as evenly as a price assumes.
+    bool by_load = false;
+    if (taken && !wanted && links_) {
+        const double lowest = taken->ns;
+        for (const candidate& c : d.candidates) {
+            if (c.refused || c.ns > lowest * near_enough) continue;
+            if (std::pair(c.links.worst_load, c.ns) >=
+                std::pair(taken->links.worst_load, taken->ns))
+                continue;
+            taken = &c;
+            by_load = true;
+        }
+    }
     if (!taken) return status(EF_UNSUPPORTED, "no algorithm serves this collective on these ranks");
     d.algo = taken->algo;
     d.predicted_ns = taken->ns;
@@ -81,6 +97,11 @@ result<decision> planner::decide(const plan_request& request, uint64_t bytes,
     if (wanted && taken->algo == wanted) d.reason = "it was asked for";
     else if (wanted)
         d.reason = fmt::format("{} was asked for, but does not serve this call", forced_);
+    else if (by_load)
+        d.reason = fmt::format(
+            "fewest flows on a link among those within {:.0f} % of the lowest "
+            "predicted time",
+            (near_enough - 1) * 100);
     else d.reason = "lowest predicted time";
     return d;
 }
