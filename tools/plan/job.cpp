@@ -50,7 +50,7 @@ bool parse_number(std::string_view text, T& to) {
 /// gives them in turn, by rail.
 class host_names {
 public:
-    explicit host_names(const fabric::graph& g) : g_(g) {
+    explicit host_names(const fabric::graph& g) {
         for (uint32_t i = 0; i < g.hosts().size(); ++i) {
             const fabric::node& h = g.at(g.hosts()[i]);
             exact_.emplace(h.name, i);
@@ -72,7 +72,6 @@ public:
     }
 
 private:
-    const fabric::graph& g_;
     std::map<std::string, uint32_t> exact_;
     std::map<std::string, std::vector<uint32_t>> servers_;
     std::map<std::string, size_t> turn_;
@@ -241,6 +240,7 @@ fabric::graph load_net(const std::string& text, const std::vector<std::string>& 
             file || text.find(':') == std::string::npos ? perf::exit_failed : perf::exit_usage,
             std::string(g.why().text()));
     }
+    if (g->name.empty()) g->name = text;
     if (g->hosts().empty()) throw failed(fmt::format("{}: has no hosts", text));
     for (const std::string& name : fail) take_down(*g, name);
     return std::move(*g);
