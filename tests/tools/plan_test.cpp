@@ -75,7 +75,7 @@ TEST(PlanProve, ProvesThatHdrmIsFreeOfCongestionOnABigraph) {
     EXPECT_EQ(
         o.out,
         "fabric    bigraph S=2 H=2 L=1\n"
-        "plan      allreduce by hdrm on 8 ranks, order HDRM on BiGraph S=2 H=2 L=1, routing ecmp, "
+        "plan      allreduce by hdrm on 8 ranks (HDRM on BiGraph S=2 H=2 L=1), routing ecmp, "
         "seed 1\n"
         "values    proved: each contribution exactly once at each rank, the same bits on all\n"
         "deadlock  none, even if no channel holds a message\n"
@@ -330,6 +330,17 @@ TEST(PlanPrice, TakesTheCheapestAndSaysWhatTheNextHasMoreOf) {
     EXPECT_EQ(at["hdrm"]["worst_load_flows"], 1.0);
     EXPECT_GE(at["halving_doubling:far"]["worst_load_flows"], 4.0);
     EXPECT_GT(at["halving_doubling:far"]["ratio_to_best"], 2.0);
+}
+
+TEST(PlanPrice, SaysThatOneRankTakesNoTimeAndWhatAPartedFabricLacks) {
+    const outcome one = run({"price", "single:hosts=1", "-s", "1M"});
+    EXPECT_EQ(one.status, 0);
+    EXPECT_EQ(one.out.find("nan"), std::string::npos) << one.out;
+    const outcome parted = run({"price", tiny, "--fail", "U0", "-s", "1M"});
+    EXPECT_EQ(parted.status, 1);
+    EXPECT_EQ(parted.err,
+              "ef_plan: bigraph S=2 H=2 L=1: no algorithm is left for allreduce on these 8 ranks: "
+              "a rank cannot reach another that it sends to\n");
 }
 
 TEST(PlanPrice, PrintsATableWithTheReasonForEachSize) {

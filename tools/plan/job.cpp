@@ -160,7 +160,7 @@ std::vector<int> servers_of(const job& j) {
 void apply_order(const options& o, job& j) {
     const std::string& order = o.who.order;
     if (order.empty() || order == "block") {
-        j.order_says = o.who.place.empty() ? "block" : "as placed";
+        j.order_says = o.who.place.empty() ? "block order" : "as placed";
         return;
     }
     rank_order by;
@@ -173,13 +173,13 @@ void apply_order(const options& o, job& j) {
                 fmt::format("--order {}: there is none of these ranks on {}", order, j.net.name));
     } else if (order == "random") {
         by = mapping::random_order(j.nranks(), o.plan.seed);
-        j.order_says = fmt::format("random, seed {}", o.plan.seed);
+        j.order_says = fmt::format("random order, seed {}", o.plan.seed);
     } else if (struct stat s; stat(order.c_str(), &s) != 0) {
         throw usage(fmt::format("--order {}: neither hdrm, ring, block or random nor a file: {}",
                                 order, strerror(errno)));
     } else {
         by = read_order(order, j.nranks());
-        j.order_says = order;
+        j.order_says = "order of " + order;
     }
     j.where = mapping::placed_by(by, j.where);
 }
