@@ -55,8 +55,8 @@ ALL_CXXFLAGS = -std=c++20 -fPIC -pthread $(WARN) $(DEFS) $(SANFLAGS) -fvisibilit
 ALL_CFLAGS   = -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -Iinclude $(SANFLAGS) $(CFLAGS)
 ALL_LDFLAGS  = -pthread $(SANFLAGS) $(LDFLAGS)
 LIBS         = -lsodium -lhwy -lfmt -ldl
-NL_FLAGS     := $(shell pkg-config --cflags libnl-route-3.0 2>/dev/null || echo -I/usr/include/libnl3)
-LAB_LIBS     = -lnl-route-3 -lnl-3
+NL_FLAGS     := $(shell pkg-config --cflags libnl-3.0 2>/dev/null || echo -I/usr/include/libnl3)
+LAB_LIBS     = -lnl-3
 
 Q = $(if $(V),,@printf '  %-5s %s\n' $(1) $(or $(2),$@);)
 
@@ -127,6 +127,9 @@ $B/bin/%: $B/tools/%.o $(COMMON_OBJ) $B/libeflops.so $B/libeflops.so.$(SOVER)
 # Tests of a tool take its parts, all but its main().
 $(patsubst %.cpp,$B/%,$(wildcard tests/tools/plan_test.cpp tests/tools/plan/*_test.cpp)): \
   $(patsubst %.cpp,$B/%.o,$(wildcard tools/plan/*.cpp))
+LAB_TEST_BIN := $(filter $B/tests/lab/% $B/tests/transport/path/%,$(TEST_BIN))
+$(LAB_TEST_BIN): $(patsubst %.cpp,$B/%.o,$(wildcard tools/lab/*.cpp))
+$(LAB_TEST_BIN): LIBS += $(LAB_LIBS)
 $B/tests/%: $B/tests/%.o $(SUPPORT_OBJ) $(COMMON_OBJ) $(AR_LIB)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CXX) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(AR_LIB) $(LIBS) -lgtest -lgtest_main

@@ -107,9 +107,7 @@ int run(arguments& a) {
     a.job.grace_ms = unsigned(a.grace_s * 1000);
     if (a.tell_fabric) a.job.fabric = l->fabric_file();
     const result<lab::run_end> end = lab::run(*l, a.job);
-    if (!end.ok()) return complain(end.why());
-    if (!end->why.empty()) fmt::print(stderr, "ef_lab: {}\n", end->why);
-    return end->exit_status;
+    return end.ok() ? end->exit_status : complain(end.why());
 }
 
 int fault(const arguments& a) {

@@ -38,8 +38,8 @@ struct event {
 /// Even in (0, 1], from the seed and two numbers [splitmix64: Steele, Lea, Flood 2014]; the same on
 /// every machine.
 double random_of(uint64_t seed, uint64_t a, uint64_t b) {
-    uint64_t h = seed;
-    for (const uint64_t v : {a, b}) {
+    uint64_t h = 0;
+    for (const uint64_t v : {seed, a, b}) {
         h = (h ^ v) + 0x9e3779b97f4a7c15;
         h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
         h = (h ^ (h >> 27)) * 0x94d049bb133111eb;

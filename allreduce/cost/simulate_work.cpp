@@ -20,8 +20,9 @@ status check(std::span<const flow_round> flows, rank_t nranks, const mapping::pl
     uint32_t round = 0;
     for (const flow_round& s : flows) {
         if (s.round < round || s.repeat == 0)
-            return status(EF_INVALID, fmt::format("the flows of round {} come after those of {}",
-                                                  s.round, round));
+            return status(
+                EF_INVALID,
+                fmt::format("the flows of round {} do not come after those before", s.round));
         round = s.round + s.repeat;
         all += double(s.flows.size()) * s.repeat * subflows;
         for (const flow& f : s.flows)

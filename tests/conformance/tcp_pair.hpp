@@ -56,7 +56,9 @@ inline bool have_ipv6_loopback() {
 
 class tcp_factory final : public pair_factory {
 public:
-    tcp_factory(int family, int connections) : family_(family), connections_(connections) {}
+    /// `one_way`: the first half of the connections carries data from side 0 to 1, the others back.
+    tcp_factory(int family, int connections, bool one_way = false)
+        : family_(family), connections_(connections), one_way_(one_way) {}
     ~tcp_factory() override {
         drop(0);
         drop(1);
@@ -74,6 +76,13 @@ public:
         std::vector<fd> mine;
         for (int s : sockets_[side]) mine.emplace_back(s);
         sockets_[side].clear();
+        if (one_way_) {
+            std::vector<fd> half[2];
+            for (size_t i = 0; i < mine.size(); ++i)
+                half[2 * i >= mine.size()].push_back(std::move(mine[i]));
+            return make_tcp_channel({1 - side, "here", peer_pid}, std::move(half[side]),
+                                    std::move(half[1 - side]), "tcp:lo", w);
+        }
         return make_tcp_channel({1 - side, "here", peer_pid}, std::move(mine), "tcp:lo", w);
     }
 
@@ -83,12 +92,14 @@ public:
     }
 
     std::string name() const override {
-        return (family_ == AF_INET ? "IPv4_" : "IPv6_") + std::to_string(connections_);
+        return (family_ == AF_INET ? "IPv4_" : "IPv6_") + std::to_string(connections_) +
+               (one_way_ ? "_one_way" : "");
     }
 
 private:
     int family_;
     int connections_;
+    bool one_way_;
     std::vector<int> sockets_[2];
 };
 

@@ -1,5 +1,5 @@
-// ef_plan from end to end: what it prints on small fabrics whose answers are known, how it ends, and
-// what its manual page says.
+// ef_plan from end to end: what it prints on small fabrics whose answers are known, how it ends,
+// and what its manual page says.
 #include "perftests/common/exit_code.hpp"
 #include "tools/plan/commands.hpp"
 
@@ -75,7 +75,7 @@ TEST(PlanProve, ProvesThatHdrmIsFreeOfCongestionOnABigraph) {
     EXPECT_EQ(
         o.out,
         "fabric    bigraph S=2 H=2 L=1\n"
-        "plan      allreduce by hdrm on 8 ranks, order HDRM on BiGraph S=2 H=2 L=1, routing ecmp, "
+        "plan      allreduce by hdrm on 8 ranks (HDRM on BiGraph S=2 H=2 L=1), routing ecmp, "
         "seed 1\n"
         "values    proved: each contribution exactly once at each rank, the same bits on all\n"
         "deadlock  none, even if no channel holds a message\n"
@@ -93,8 +93,8 @@ TEST(PlanProve, NamesTheLinksAndRanksThatMeetInBlockOrder) {
     EXPECT_EQ(j["links"]["congestion_free"], false);
     EXPECT_EQ(j["links"]["rounds"], 6);
     EXPECT_EQ(j["exit_status"], 3);
-    // Bit 2 pairs rank r on U with r + 4 on L, over the one link that joins their switches: H flows,
-    // in rounds 2 (halving) and 3 (doubling). Bit 0 stays inside a switch.
+    // Bit 2 pairs rank r on U with r + 4 on L, over the one link that joins their switches: H
+    // flows, in rounds 2 (halving) and 3 (doubling). Bit 0 stays inside a switch.
     const json& rounds = j["links"]["most_flows_by_round"];
     EXPECT_EQ(rounds[0], 1);
     EXPECT_EQ(rounds[2], 2);
@@ -332,6 +332,17 @@ TEST(PlanPrice, TakesTheCheapestAndSaysWhatTheNextHasMoreOf) {
     EXPECT_GT(at["halving_doubling:far"]["ratio_to_best"], 2.0);
 }
 
+TEST(PlanPrice, SaysThatOneRankTakesNoTimeAndWhatAPartedFabricLacks) {
+    const outcome one = run({"price", "single:hosts=1", "-s", "1M"});
+    EXPECT_EQ(one.status, 0);
+    EXPECT_EQ(one.out.find("nan"), std::string::npos) << one.out;
+    const outcome parted = run({"price", tiny, "--fail", "U0", "-s", "1M"});
+    EXPECT_EQ(parted.status, 1);
+    EXPECT_EQ(parted.err,
+              "ef_plan: bigraph S=2 H=2 L=1: no algorithm is left for allreduce on these 8 ranks: "
+              "a rank cannot reach another that it sends to\n");
+}
+
 TEST(PlanPrice, PrintsATableWithTheReasonForEachSize) {
     const outcome o = run({"price", "leafspine:leaves=4,hosts=4,spines=4", "-s", "64K,16M"});
     EXPECT_EQ(o.status, 0) << o.err;
@@ -352,13 +363,13 @@ TEST(PlanCompare, PrintsTheRingAndTheBestNaiveOrderBesideTheWeakOnes) {
     const outcome o = run({"compare", "8,4", "-s", "100000000"});
     EXPECT_EQ(o.status, 0) << o.err;
     for (const char* line :
-         {"HDRM on the BiGraph", "ring on the BiGraph, in an order free of congestion",
-          "ring on leaf-spine, random placement, 1 hashed path",
-          "halving-doubling on leaf-spine, random placement, 1 hashed path",
-          "halving-doubling on leaf-spine, random placement, 4 hashed paths",
-          "halving-doubling on leaf-spine, block order, near first, 1 hashed path",
-          "halving-doubling on the BiGraph, block order, far first, 1 hashed path",
-          "best without a mapping: halving-doubling on leaf-spine, block order, near first"})
+         {"HDRM, BiGraph, lanes by destination", "ring, BiGraph, order free of congestion",
+          "ring, leaf-spine, random placement, 1 path",
+          "halving, leaf-spine, random placement, 1 path",
+          "halving, leaf-spine, random placement, 4 paths",
+          "halving near, leaf-spine, block order, 1 path",
+          "halving far, BiGraph, block order, 1 path",
+          "best without a mapping: halving near, leaf-spine, block order, 1 path, 1.4"})
         EXPECT_NE(o.out.find(std::string("\n  ") + line), std::string::npos) << line;
 }
 
@@ -537,6 +548,48 @@ TEST(PlanManPage, ListsTheOptionsOfEveryCommand) {
     in_help.merge(matches(run({"--help"}).out, "^  (?:-\\w,)?--([a-z-]+)"));
     EXPECT_GT(in_help.size(), 20u);
     EXPECT_EQ(in_help, matches(page.str(), "^\\.It (?:Fl \\w , )?Fl -([a-z-]+)"));
+}
+
+/// The commands of EXAMPLES with what the page says that they print. Lines are joined where the page
+/// breaks them with a backslash.
+std::vector<std::pair<std::string, std::string>> examples(const std::string& page) {
+    std::vector<std::pair<std::string, std::string>> found;
+    bool literal = false, here = false;
+    std::string joined;
+    for (std::string l : lines(page.substr(page.find(".Sh EXAMPLES")))) {
+        if (l.starts_with(".Bd -literal")) literal = true;
+        else if (l == ".Ed") literal = here = false;
+        if (!literal || l.starts_with(".Bd")) continue;
+        if (!joined.empty()) l = joined + l.substr(l.find_first_not_of(' '));
+        joined.clear();
+        if (l.ends_with("\\e")) {
+            joined = l.substr(0, l.size() - 2);
+            continue;
+        }
+        if (l.starts_with("$ ")) {
+            here = l.starts_with("$ ef_plan ") && l.find_first_of("|>") == std::string::npos;
+            if (here) found.emplace_back(l.substr(10), "");
+        } else if (here) {
+            found.back().second += l + "\n";
+        }
+    }
+    return found;
+}
+
+TEST(PlanManPage, PrintsWhatTheCommandsOfItsExamplesPrint) {
+    std::ifstream in("man/ef_plan.1");
+    ASSERT_TRUE(in) << "run from the top of the tree";
+    std::stringstream page;
+    page << in.rdbuf();
+    const auto all = examples(page.str());
+    EXPECT_GE(all.size(), 5u);
+    for (const auto& [command, printed] : all) {
+        const temporary svg;
+        std::vector<std::string> words;
+        std::istringstream split(command);
+        for (std::string w; split >> w;) words.push_back(w == "fabric.svg" ? svg.name() : w);
+        EXPECT_EQ(run(words).out, printed) << command;
+    }
 }
 
 }  // namespace

@@ -231,6 +231,8 @@ run_end job::finish() {
 /// The first failure counts; the others often only notice it.
 void job::fail(int exit_status, std::string why) {
     if (end_.exit_status != 0) return;
+    // Now, not at the end: the others may take a while.
+    fmt::print(stderr, "ef_lab: {}\n", why);
     end_ = {exit_status, std::move(why)};
     until_ = deadline::in_ms(o_.grace_ms);
 }

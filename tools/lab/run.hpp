@@ -28,7 +28,7 @@ struct run_end {
     std::string why;      // "rank 3 (U1p1, pid 4711) ended with status 4"; empty if all went well
 };
 
-/// Start, wait, and leave no process behind, also not those that ranks started and forgot. SIGINT,
+/// Start, wait, say on standard error at once which rank failed first, and leave no process behind, also not those that ranks started and forgot. SIGINT,
 /// SIGTERM, SIGHUP and SIGQUIT to the caller end all ranks. An error: it could not start.
 result<run_end> run(const lab& l, const run_options& o);
 

@@ -18,8 +18,9 @@ int map_ranks(const options& o);
 int plan_main(int argc, char** argv);
 
 using json = nlohmann::ordered_json;
-/// {"eflops_plan": 1, "version", "command", "options"}: the schema's number, and every option of the
-/// command as it is in force. Keys carry units; a key is never renamed within a number, only added.
+/// {"eflops_plan": 1, "version", "command", "options"}: the schema's number, and every option of
+/// the command as it is in force. Keys carry units; a key is never renamed within a number, only
+/// added.
 json json_head(const options& o);
 /// To stdout; bytes that are no UTF-8 are replaced.
 void print_json(const json& j);

@@ -24,29 +24,26 @@ struct contender {
     compare_time compare_row::*time;
 };
 constexpr std::array<contender, 7> contenders{{
-    {"hdrm", "HDRM on the BiGraph, lanes by destination", {"HDRM", ""}, &compare_row::hdrm},
-    {"ring",
-     "ring on the BiGraph, in an order free of congestion",
-     {"ring", "ordered"},
-     &compare_row::ring},
+    {"hdrm", "HDRM, BiGraph, lanes by destination", {"HDRM", ""}, &compare_row::hdrm},
+    {"ring", "ring, BiGraph, order free of congestion", {"ring", "ordered"}, &compare_row::ring},
     {"ring_random",
-     "ring on leaf-spine, random placement, 1 hashed path",
+     "ring, leaf-spine, random placement, 1 path",
      {"ring", "random"},
      &compare_row::ring_random},
     {"halving_random",
-     "halving-doubling on leaf-spine, random placement, 1 hashed path",
+     "halving, leaf-spine, random placement, 1 path",
      {"halving", "random"},
      &compare_row::halving_random},
     {"halving_random_4",
-     "halving-doubling on leaf-spine, random placement, 4 hashed paths",
+     "halving, leaf-spine, random placement, 4 paths",
      {"halving", "4 paths"},
      &compare_row::halving_random_4},
     {"near_leaf_spine",
-     "halving-doubling on leaf-spine, block order, near first, 1 hashed path",
+     "halving near, leaf-spine, block order, 1 path",
      {"near", "leafspine"},
      &compare_row::near_leaf_spine},
     {"far_bigraph",
-     "halving-doubling on the BiGraph, block order, far first, 1 hashed path",
+     "halving far, BiGraph, block order, 1 path",
      {"far", "BiGraph"},
      &compare_row::far_bigraph},
 }};
@@ -171,10 +168,10 @@ std::string assumed_text(const options& o) {
 void print_contest(const contest& c) {
     fmt::print("\nBiGraph {}, {} hosts, {}, {}\n", shape_text(c.shape), c.shape.endpoints(),
                text_of_gbps(c.gbps), bytes_text(c.bytes));
-    fmt::print("  {:<70} {:>8} {:>6} {:>5}\n", "", "time", "ratio", "load");
+    fmt::print("  {:<50} {:>8} {:>6} {:>5}\n", "", "time", "ratio", "load");
     for (const contender& k : contenders) {
         const compare_time& t = c.row.*k.time;
-        fmt::print("  {:<70} {:>8} {:>6} {:>5.3g}\n", k.says, text_of_us(t.us),
+        fmt::print("  {:<50} {:>8} {:>6} {:>5.3g}\n", k.says, text_of_us(t.us),
                    ratio_text(t.us / c.row.hdrm.us), t.worst_load);
     }
     const contender& naive = best_naive(c.row);
@@ -251,6 +248,9 @@ int compare(const options& o) {
         return perf::exit_good;
     }
     fmt::print("assumed   {}\n", assumed_text(o));
+    fmt::print(
+        "words     halving: halving-doubling; near, far: which partner comes first;\n"
+        "          paths are hashed, but those of the first two\n");
     if (o.all) {
         fmt::print("\n");
         print_table(all);

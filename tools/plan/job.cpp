@@ -50,7 +50,7 @@ bool parse_number(std::string_view text, T& to) {
 /// gives them in turn, by rail.
 class host_names {
 public:
-    explicit host_names(const fabric::graph& g) : g_(g) {
+    explicit host_names(const fabric::graph& g) {
         for (uint32_t i = 0; i < g.hosts().size(); ++i) {
             const fabric::node& h = g.at(g.hosts()[i]);
             exact_.emplace(h.name, i);
@@ -72,7 +72,6 @@ public:
     }
 
 private:
-    const fabric::graph& g_;
     std::map<std::string, uint32_t> exact_;
     std::map<std::string, std::vector<uint32_t>> servers_;
     std::map<std::string, size_t> turn_;
@@ -161,7 +160,7 @@ std::vector<int> servers_of(const job& j) {
 void apply_order(const options& o, job& j) {
     const std::string& order = o.who.order;
     if (order.empty() || order == "block") {
-        j.order_says = o.who.place.empty() ? "block" : "as placed";
+        j.order_says = o.who.place.empty() ? "block order" : "as placed";
         return;
     }
     rank_order by;
@@ -174,13 +173,13 @@ void apply_order(const options& o, job& j) {
                 fmt::format("--order {}: there is none of these ranks on {}", order, j.net.name));
     } else if (order == "random") {
         by = mapping::random_order(j.nranks(), o.plan.seed);
-        j.order_says = fmt::format("random, seed {}", o.plan.seed);
+        j.order_says = fmt::format("random order, seed {}", o.plan.seed);
     } else if (struct stat s; stat(order.c_str(), &s) != 0) {
         throw usage(fmt::format("--order {}: neither hdrm, ring, block or random nor a file: {}",
                                 order, strerror(errno)));
     } else {
         by = read_order(order, j.nranks());
-        j.order_says = order;
+        j.order_says = "order of " + order;
     }
     j.where = mapping::placed_by(by, j.where);
 }
@@ -241,6 +240,7 @@ fabric::graph load_net(const std::string& text, const std::vector<std::string>& 
             file || text.find(':') == std::string::npos ? perf::exit_failed : perf::exit_usage,
             std::string(g.why().text()));
     }
+    if (g->name.empty()) g->name = text;
     if (g->hosts().empty()) throw failed(fmt::format("{}: has no hosts", text));
     for (const std::string& name : fail) take_down(*g, name);
     return std::move(*g);

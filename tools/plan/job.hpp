@@ -19,7 +19,7 @@ struct job {
     mapping::placement where;  // by rank, after --order
     std::vector<int> host_of;  // by rank: its server, numbered as the ranks name them
     rank_maps maps;
-    std::string order_says;  // "block", "random, seed 1"
+    std::string order_says;  // "block order", "random order, seed 1"
 
     job() = default;
     job(const job&) = delete;

@@ -39,6 +39,11 @@ column price_column(const options& o, std::span<const cost::fabric_reading> read
     return c;
 }
 
+/// Over the best. One rank sends nothing and takes no time, whatever the algorithm.
+double ratio(const column& c, const fabric_candidate& k) {
+    return k.us > 0 ? k.us / c.best->us : 1;
+}
+
 std::string load_text(const fabric_candidate& k, const fabric::graph& g) {
     std::string text = fmt::format("{:.4g} flow{} on the fullest link", k.worst_load,
                                    k.worst_load == 1 ? "" : "s");
@@ -60,10 +65,10 @@ std::string why(const column& c, const fabric::graph& g) {
 std::string taken(const column& c, const fabric::graph& g) {
     const std::string text = fmt::format("{}, {}", c.best->algo->name, text_of_us(c.best->us));
     if (!c.next) return text + "; nothing else serves this call";
-    const double ratio = c.next->us / c.best->us;
-    if (ratio < 1.005) return text + fmt::format("; {} is as fast", c.next->algo->name);
+    const double times = ratio(c, *c.next);
+    if (times < 1.005) return text + fmt::format("; {} is as fast", c.next->algo->name);
     return text +
-           fmt::format("; next {}, {:.3g} times that: {}", c.next->algo->name, ratio, why(c, g));
+           fmt::format("; next {}, {:.3g} times that: {}", c.next->algo->name, times, why(c, g));
 }
 
 /// Who was refused, by reason; with the sizes where it is not for all.
@@ -103,7 +108,7 @@ void print_table(const job& j, const std::vector<column>& columns) {
         fmt::print("{:<{}}  {:>6}  {:>4.3g}", k->algo->name, width, k->rounds, k->worst_load);
         for (const column& c : columns) {
             if (c.all[i].refused) fmt::print("  {:>14}", "-");
-            else fmt::print("  {:>8} {:>5.3g}", text_of_us(c.all[i].us), c.all[i].us / c.best->us);
+            else fmt::print("  {:>8} {:>5.3g}", text_of_us(c.all[i].us), ratio(c, c.all[i]));
         }
         fmt::print("\n");
     }
@@ -115,8 +120,8 @@ void print_table(const job& j, const std::vector<column>& columns) {
 
 void print_text(const options& o, const job& j, const std::vector<column>& columns) {
     fmt::print("fabric    {}\n", j.net.name);
-    fmt::print("call      {} on {} ranks (order {}), routing {}", collective_name(o.plan.coll),
-               j.nranks(), j.order_says, o.plan.routing);
+    fmt::print("call      {} on {} rank{} ({}), routing {}", collective_name(o.plan.coll),
+               j.nranks(), j.nranks() == 1 ? "" : "s", j.order_says, o.plan.routing);
     if (o.plan.routing == "ecmp") fmt::print(", seed {}", o.plan.seed);
     if (o.plan.subflows > 1) fmt::print(", {} subflows", o.plan.subflows);
     fmt::print(
@@ -140,7 +145,7 @@ json json_of(const options& o, const job& j, const std::vector<column>& columns)
             all.push_back(
                 {{"algorithm", k.algo->name},
                  {"predicted_us", k.us},
-                 {"ratio_to_best", k.us / c.best->us},
+                 {"ratio_to_best", ratio(c, k)},
                  {"worst_load_flows", k.worst_load},
                  {"worst_link",
                   k.worst_link == fabric::none ? json(nullptr) : json(j.net.text_of(k.worst_link))},
@@ -167,11 +172,15 @@ int price(const options& o) {
     std::vector<column> columns;
     for (const uint64_t bytes : o.cost.sizes) {
         columns.push_back(price_column(o, readings, bytes));
-        if (!columns.back().best)
-            throw perf::failure(
-                perf::exit_failed,
-                fmt::format("{}: no algorithm serves {} on these {} ranks", j->net.name,
-                            collective_name(o.plan.coll), j->nranks()));
+        if (columns.back().best) continue;
+        // A ring serves every call, so what it lacks is the fabric's fault.
+        std::string why;
+        for (const fabric_candidate& k : columns.back().all)
+            if (k.algo->name == "ring") why = k.refused;
+        throw perf::failure(
+            perf::exit_failed,
+            fmt::format("{}: no algorithm is left for {} on these {} ranks: {}", j->net.name,
+                        collective_name(o.plan.coll), j->nranks(), why));
     }
     if (o.json) print_json(json_of(o, *j, columns));
     else print_text(o, *j, columns);

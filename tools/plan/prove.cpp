@@ -1,5 +1,5 @@
-// prove: the whole claim about a plan. Values and deadlock by running all ranks' plans on symbols (on
-// random numbers above 64 ranks), links by laying every flow of every round on its path.
+// prove: the whole claim about a plan. Values and deadlock by running all ranks' plans on symbols
+// (on random numbers above 64 ranks), links by laying every flow of every round on its path.
 #include "allreduce/plan_check.hpp"
 #include "perftests/common/exit_code.hpp"
 #include "tools/plan/values.hpp"

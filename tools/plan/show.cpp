@@ -24,7 +24,7 @@ struct shown_plan {
     std::vector<double> peak;  // flows on the link in its fullest round, by link id
 };
 
-/// Flows per link in each round are what load_of() says of bytes when every flow carries one vector.
+/// Flows per link in each round: what load_of() says of bytes when every flow carries one vector.
 std::vector<double> peaks(const std::vector<flow_round>& flows, const fabric::routes& routes,
                           const job& j, unsigned subflows) {
     std::vector<double> peak(j.net.links().size(), 0);

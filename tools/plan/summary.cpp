@@ -13,7 +13,8 @@ using fabric::link_id;
 using fabric::node_id;
 using fabric::node_kind;
 
-/// Maximum flow [Dinic 1970] over switches: from those with hosts of one half to those of the other.
+/// Maximum flow [Dinic 1970] over switches: from those with hosts of one half to those of the
+/// other.
 class flow_network {
 public:
     explicit flow_network(size_t nodes) : out_(nodes) {}
@@ -111,7 +112,7 @@ double cut(const graph& g, const std::vector<bool>& half) {
     return net.maximum(source, sink);
 }
 
-/// Halves of the servers of each group, in the order in which they were added; a server is never cut.
+/// Halves of the servers of each group, in the order in which they were added; no server is cut.
 std::vector<bool> halves(const graph& g, bool by_side) {
     std::map<std::string, std::pair<int, size_t>> place;  // server -> group, index in it
     std::map<int, size_t> size;

@@ -1,9 +1,9 @@
-// values: are the values of a plan right where there are too many ranks to run it on symbols? It runs
-// the plans of all ranks on random 64-bit numbers, added modulo 2^64. A contribution that is missing,
-// counted twice or replaced by another leaves a wrong sum, except with probability 2^-64.
+// values: are the values of a plan right where there are too many ranks to run it on symbols? It
+// runs the plans of all ranks on random 64-bit numbers, added modulo 2^64. A contribution that is
+// missing, counted twice or replaced by another leaves a wrong sum, except with probability 2^-64.
 //
-// Unlike plan_check it takes one order of events, so it says nothing of deadlock under fewer buffers
-// and nothing of the order in which values are combined.
+// Unlike plan_check it takes one order of events and copies every message, so it says nothing of
+// deadlock with fewer buffers, nor of the order in which values are combined.
 #pragma once
 
 #include "allreduce/plan.hpp"

@@ -39,8 +39,8 @@ std::string order_of(const job& j, const algorithm& a) {
 
 std::string text_of_plan(const options& o, const job& j, const algorithm& a) {
     std::string text =
-        fmt::format("{} by {} on {} rank{}, order {}, routing {}", collective_name(o.plan.coll),
-                    a.name, j.nranks(), j.nranks() == 1 ? "" : "s", order_of(j, a), o.plan.routing);
+        fmt::format("{} by {} on {} rank{} ({}), routing {}", collective_name(o.plan.coll), a.name,
+                    j.nranks(), j.nranks() == 1 ? "" : "s", order_of(j, a), o.plan.routing);
     if (o.plan.routing == "ecmp") text += fmt::format(", seed {}", o.plan.seed);
     if (o.plan.subflows > 1) text += fmt::format(", {} subflows", o.plan.subflows);
     for (size_t i = 0; i < o.fail.size(); ++i)

@@ -53,8 +53,8 @@ void group_impl::accept_arrivals() {
     while (listener_ && listener_->next(a)) {
         const auto r = rank_t(uint32_t(a.hello.from));
         if (a.hello.purpose == for_data) {
-            links_.push_back(
-                {r, a.hello.lane, a.hello.index, a.hello.count, a.local, std::move(a.socket)});
+            links_.push_back({r, a.hello.lane, a.hello.index, a.hello.count, a.local, false,
+                              std::move(a.socket)});
             continue;
         }
         const auto n = neighbours_.find(r);
@@ -70,8 +70,8 @@ void group_impl::accept_dialled() {
         const bool up = d.why.ok();
         if (d.hello.purpose == for_data) {
             if (up)
-                links_.push_back(
-                    {r, d.hello.lane, d.hello.index, d.hello.count, d.local, std::move(d.socket)});
+                links_.push_back({r, d.hello.lane, d.hello.index, d.hello.count, d.local, true,
+                                  std::move(d.socket)});
             else if (d.why.code() == EF_PEER_LOST) suspect(r, d.why);
             else if (failure_.ok()) abort(d.why);
             continue;
@@ -112,6 +112,16 @@ status group_impl::connect_neighbours(deadline d) {
     }
 }
 
+dial_order group_impl::order_to(rank_t peer, uint16_t lane, uint16_t index, uint16_t count) const {
+    // A dead peer is noticed otherwise, so the deadline never passes.
+    dial_order o{
+        hello_to(peer, for_data), {}, name(peer).text(), deadline::in_ms(86'400'000ull * 365), 200};
+    o.hello.lane = lane;
+    o.hello.index = index;
+    o.hello.count = count;
+    return o;
+}
+
 void group_impl::want(rank_t peer, uint16_t lane, uint16_t connections) {
     if (peer == rank_ || rank_ > peer || gone(peer)) return;
     const peer_info& p = info(peer);
@@ -125,15 +135,27 @@ void group_impl::want(rank_t peer, uint16_t lane, uint16_t connections) {
         to = *r;
     }
     for (uint16_t i = 0; i < connections; ++i) {
-        dial_order o{hello_to(peer, for_data),
-                     to,
-                     name(peer).text(),
-                     deadline::in_ms(86'400'000ull * 365),
-                     200,
-                     near};
-        o.hello.lane = lane;
-        o.hello.index = i;
-        o.hello.count = connections;
+        dial_order o = order_to(peer, lane, i, connections);
+        o.to = to;
+        o.local = near;
+        dialer_.add(std::move(o));
+    }
+}
+
+void group_impl::dial(rank_t peer, uint16_t lane, uint16_t connections,
+                      std::span<const uint16_t> ports) {
+    if (peer == rank_ || gone(peer)) return;
+    result<std::vector<endpoint>> to = resolve(info(peer).address);
+    if (!to.ok()) return abort(to.why().in("address of " + name(peer).text()));
+    result<std::vector<endpoint>> self = resolve(info(rank_).address);
+    if (!self.ok()) return abort(self.why().in("address of " + name(rank_).text()));
+    for (uint16_t i = 0; i < connections; ++i) {
+        dial_order o = order_to(peer, lane, i, connections);
+        o.to = *to;
+        for (size_t k = 0; k < ports.size(); ++k) {
+            o.from.push_back(self->front());
+            o.from.back().set_port(ports[(i + k) % ports.size()]);
+        }
         dialer_.add(std::move(o));
     }
 }

@@ -25,15 +25,28 @@ void dialer::add(dial_order o) {
     sweep();
 }
 
+// A source port can be taken, by a stranger or by a connection that is still being closed: the next
+// one is tried at once, and all of them again later.
+result<fd> dialer::connect_from(dial& d, const endpoint& to, bool& in_progress, int& err) {
+    if (d.order.from.empty()) return start_connect(to, in_progress, err);
+    result<fd> s = status(EF_SYSTEM, "");
+    for (const endpoint& from : d.order.from) {
+        s = start_connect(to, in_progress, err, &from);
+        if (s.ok() || (err != EADDRINUSE && err != EADDRNOTAVAIL)) break;
+    }
+    return s;
+}
+
 void dialer::start(dial& d) {
     const endpoint& to = d.order.to[d.turn++ % d.order.to.size()];
     bool in_progress = false;
     int err = 0;
-    result<fd> s = start_connect(to, in_progress, err);
+    result<fd> s = connect_from(d, to, in_progress, err);
     d.again_at = 0;
     if (!s.ok()) {
         if (err == EMFILE || err == ENFILE) return finish(d, s.why());
-        return retry(d, words(err), err == ECONNREFUSED || err == ENOENT);
+        const bool nobody = err == ECONNREFUSED || err == ENOENT;
+        return retry(d, d.order.from.empty() ? words(err) : std::string(s.why().text()), nobody);
     }
     d.socket = std::move(*s);
     d.connected = !in_progress;

@@ -22,6 +22,7 @@ struct dial_order {
     deadline until;
     uint64_t refusals_ms = 0;  // give up when nobody has listened there for so long; 0: never
     bool local = false;
+    std::vector<endpoint> from;  // this end's addresses, tried in turn; empty: the kernel's choice
 };
 
 struct dialled {
@@ -58,6 +59,7 @@ private:
         std::string last = "not tried yet";
     };
     void start(dial& d);
+    result<fd> connect_from(dial& d, const endpoint& to, bool& in_progress, int& err);
     void retry(dial& d, std::string why, bool nobody_listens);
     void advance(dial& d);
     void finish(dial& d, status why);

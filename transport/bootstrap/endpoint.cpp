@@ -44,6 +44,11 @@ void endpoint::set_port(uint16_t port) noexcept {
     if (family() == AF_INET6) reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
 }
 
+uint16_t endpoint::port() const noexcept {
+    if (family() == AF_INET) return ntohs(v4(*this).sin_port);
+    return family() == AF_INET6 ? ntohs(v6(*this).sin6_port) : uint16_t(0);
+}
+
 std::string endpoint::host() const {
     char name[NI_MAXHOST];
     if (family() == AF_UNIX) {
@@ -141,12 +146,18 @@ result<fd> listen_on(const endpoint& at) {
     return s;
 }
 
-result<fd> start_connect(const endpoint& to, bool& in_progress, int& err) {
+result<fd> start_connect(const endpoint& to, bool& in_progress, int& err, const endpoint* from) {
     in_progress = false;
     err = 0;
     fd s(socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!s) return system_error("socket for " + to.text(), err = errno);
     no_delay(s.get());
+    if (from) {
+        const int on = 1;
+        setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+        if (bind(s.get(), from->get(), from->bytes) != 0)
+            return system_error("bind " + from->text(), err = errno);
+    }
     int r;
     do {
         r = connect(s.get(), to.get(), to.bytes);

@@ -24,6 +24,8 @@ struct endpoint {
     bool wildcard() const noexcept;
     bool link_local() const noexcept;
     void set_port(uint16_t port) noexcept;
+    /// 0 for a unix name.
+    uint16_t port() const noexcept;
     /// "10.1.2.3:4711", "[fe80::1%eth0]:4711", "@name".
     std::string text() const;
     /// The address alone.
@@ -44,8 +46,11 @@ endpoint local_end(int socket);
 
 /// A listening socket; for tcp with SO_REUSEADDR.
 result<fd> listen_on(const endpoint& at);
-/// Start to connect. `in_progress`: wait for writability. errno-style errors by the status.
-result<fd> start_connect(const endpoint& to, bool& in_progress, int& err);
+/// Start to connect, from `from` where it is given (address and port; several sockets may have the
+/// same if their peers differ). `in_progress`: wait for writability. errno-style errors by the
+/// status; EADDRINUSE or EADDRNOTAVAIL: the port of `from` is taken.
+result<fd> start_connect(const endpoint& to, bool& in_progress, int& err,
+                         const endpoint* from = nullptr);
 void no_delay(int socket) noexcept;
 
 }  // namespace ef

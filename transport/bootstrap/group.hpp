@@ -47,8 +47,9 @@ struct link {
     uint16_t lane = 0;   // 0: collectives, 1: point to point, ...
     uint16_t index = 0;  // which of `count` parallel connections
     uint16_t count = 1;
-    bool local = false;  // unix socket
-    fd socket;           // non-blocking, close-on-exec; for tcp: TCP_NODELAY
+    bool local = false;    // unix socket
+    bool dialled = false;  // by this rank
+    fd socket;             // non-blocking, close-on-exec; for tcp: TCP_NODELAY
 };
 
 class group {
@@ -79,6 +80,11 @@ public:
     /// A channel to `peer` is needed: dials `connections` sockets if this rank is the lower one
     /// (else the peer will).
     virtual void want(rank_t peer, uint16_t lane, uint16_t connections) = 0;
+    /// Dial `connections` sockets to `peer` whatever its rank, over tcp, from these source ports of
+    /// this rank's address where any are given: connection i from ports[i], and where that is taken
+    /// from the others that follow. The peer gets them by its next().
+    virtual void dial(rank_t peer, uint16_t lane, uint16_t connections,
+                      std::span<const uint16_t> ports) = 0;
     /// Hand out one socket that has come up, wanted by us or by the peer. False: none.
     virtual bool next(link& l) = 0;
     /// Accept, shake hands, read and forward notices.

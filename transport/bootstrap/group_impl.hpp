@@ -34,6 +34,8 @@ public:
     bool local(rank_t r) const noexcept override;
     result<std::vector<std::byte>> exchange(std::span<const std::byte> mine) override;
     void want(rank_t peer, uint16_t lane, uint16_t connections) override;
+    void dial(rank_t peer, uint16_t lane, uint16_t connections,
+              std::span<const uint16_t> ports) override;
     bool next(link& l) override;
     void progress() noexcept override;
     const status& failure() const noexcept override { return failure_; }
@@ -81,6 +83,7 @@ private:
     hello_message hello_to(rank_t peer, purpose what) const;
     verdict_code judge(const hello_message& h) const;
     void look(int timeout_ms);
+    dial_order order_to(rank_t peer, uint16_t lane, uint16_t index, uint16_t count) const;
     void accept_arrivals();
     void accept_dialled();
     void read_neighbours();

@@ -16,18 +16,36 @@ namespace {
 // system calls would add up, and a death needs to be known within seconds.
 constexpr unsigned attended_every = 16;
 
-std::vector<int> numbers(const std::vector<fd>& sockets) {
-    std::vector<int> n;
-    for (const fd& s : sockets) n.push_back(s.get());
-    return n;
+/// The descriptors of a channel, and which of them carry data which way.
+struct sockets_of {
+    std::vector<fd> all;
+    std::vector<int> out, in;
+};
+
+sockets_of both_ways(std::vector<fd> sockets) {
+    sockets_of s;
+    for (const fd& f : sockets) s.out.push_back(f.get());
+    s.in = s.out;
+    s.all = std::move(sockets);
+    return s;
+}
+
+sockets_of one_way(std::vector<fd> out, std::vector<fd> in) {
+    sockets_of s;
+    for (const fd& f : out) s.out.push_back(f.get());
+    for (const fd& f : in) s.in.push_back(f.get());
+    s.all = std::move(out);
+    for (fd& f : in) s.all.push_back(std::move(f));
+    return s;
 }
 
 class tcp_channel final : public channel {
 public:
-    tcp_channel(peer_name peer, std::vector<fd> sockets, std::string medium, waiter& w)
-        : out_(numbers(sockets)),
-          in_(numbers(sockets)),
-          sockets_(std::move(sockets)),
+    tcp_channel(peer_name peer, sockets_of sockets, std::string medium, waiter& w)
+        : out_(sockets.out),
+          in_(sockets.in),
+          out_count_(sockets.out.size()),
+          sockets_(std::move(sockets.all)),
           polls_(sockets_.size()),
           waiter_(w),
           peer_(std::move(peer)),
@@ -92,6 +110,7 @@ private:
     status error_;
     bool watching_out_ = false;
     unsigned attended_ = 0;
+    size_t out_count_;
     std::vector<fd> sockets_;
     std::vector<pollfd> polls_;
     waiter& waiter_;
@@ -108,7 +127,7 @@ void tcp_channel::after_reading() noexcept {
 void tcp_channel::look_at_outbox() noexcept {
     if (out_.failed())
         fail(EF_PEER_LOST,
-             tcp::why_it_broke(size_t(out_.failed_lane()), sockets_.size(), out_.failed_errno()));
+             tcp::why_it_broke(size_t(out_.failed_lane()), out_count_, out_.failed_errno()));
     // From the first time that a socket was full on; the waiter is edge triggered, so a socket that
     // stays writable keeps nobody awake.
     else if (out_.take_refused() && !watching_out_) watch(true);
@@ -142,7 +161,14 @@ void tcp_channel::fail(ef_status_t code, std::string_view why) noexcept {
 
 std::unique_ptr<channel> make_tcp_channel(peer_name peer, std::vector<fd> sockets,
                                           std::string medium, waiter& w) {
-    return std::make_unique<tcp_channel>(std::move(peer), std::move(sockets), std::move(medium), w);
+    return std::make_unique<tcp_channel>(std::move(peer), both_ways(std::move(sockets)),
+                                         std::move(medium), w);
+}
+
+std::unique_ptr<channel> make_tcp_channel(peer_name peer, std::vector<fd> out, std::vector<fd> in,
+                                          std::string medium, waiter& w) {
+    return std::make_unique<tcp_channel>(std::move(peer), one_way(std::move(out), std::move(in)),
+                                         std::move(medium), w);
 }
 
 }  // namespace ef

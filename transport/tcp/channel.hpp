@@ -22,4 +22,10 @@ namespace ef {
 std::unique_ptr<channel> make_tcp_channel(peer_name peer, std::vector<fd> sockets,
                                           std::string medium, waiter& w);
 
+/// The same with sockets that carry data one way only: `out` were dialled by this end, which so has
+/// chosen the way that its data takes through the network, `in` by the peer. At least one of each;
+/// the peer's `in` is our `out` in the same order.
+std::unique_ptr<channel> make_tcp_channel(peer_name peer, std::vector<fd> out, std::vector<fd> in,
+                                          std::string medium, waiter& w);
+
 }  // namespace ef
