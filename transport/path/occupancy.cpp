@@ -1,6 +1,7 @@
 #include "transport/path/occupancy.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace ef::path {

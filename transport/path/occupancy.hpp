@@ -10,7 +10,6 @@
 #include "transport/path/assign.hpp"
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
