@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 namespace ef {
 namespace {
@@ -12,28 +14,65 @@ namespace {
 using node = uint32_t;
 constexpr node unwritten = 0;
 
+constexpr rank_t most_exact = 64, most_ranks = 1024;
+
+/// Whose contributions a value has. Up to 64 ranks the set of them, a bit each. Above, the sums
+/// modulo 2^64 of two numbers that each rank has drawn: equal to those of everybody's exactly once
+/// if it is, and else but with probability 2^-100.
+struct contributions {
+    uint64_t first = 0, second = 0;
+    bool operator==(const contributions&) const = default;
+};
+
+// splitmix64 [Steele, Lea, Flood 2014]: plans know nothing of it.
+uint64_t drawn(uint64_t which) noexcept {
+    uint64_t h = (which + 1) * 0x9e3779b97f4a7c15;
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
+    h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
+    return h ^ (h >> 31);
+}
+
 // All expressions of one check.
 class expressions {
 public:
+    explicit expressions(rank_t nranks) : exact_(nranks <= most_exact) {
+        for (rank_t r = 0; r < nranks; ++r) everybody_ = plus(everybody_, of_rank(r));
+    }
+
     node leaf(rank_t r, uint32_t block) {
-        return intern({uint64_t(r) | uint64_t(1) << 63, block}, uint64_t(1) << r);
+        return intern({uint64_t(r) | uint64_t(1) << 63, block}, of_rank(r));
     }
-    /// unwritten if a contribution would count twice.
+    /// unwritten if a contribution would count twice, as far as that is seen here.
     node sum(node a, node b) {
-        if (masks_[a] & masks_[b]) return unwritten;
-        return intern({a, b}, masks_[a] | masks_[b]);
+        if (exact_ && (who_[a].first & who_[b].first)) return unwritten;
+        return intern({a, b}, plus(who_[a], who_[b]));
     }
-    uint64_t mask(node n) const { return masks_[n]; }
+    bool complete(node n) const { return who_[n] == everybody_; }
 
 private:
-    node intern(std::pair<uint64_t, uint64_t> key, uint64_t mask) {
-        const auto [it, is_new] = known_.try_emplace(key, node(masks_.size()));
-        if (is_new) masks_.push_back(mask);
+    struct key_hash {
+        size_t operator()(const std::pair<uint64_t, uint64_t>& k) const noexcept {
+            return drawn(k.first * 0x2545f4914f6cdd1d ^ k.second);
+        }
+    };
+
+    contributions of_rank(rank_t r) const noexcept {
+        if (exact_) return {uint64_t(1) << r, 0};
+        return {drawn(2 * uint64_t(r)), drawn(2 * uint64_t(r) + 1)};
+    }
+    static contributions plus(contributions a, contributions b) noexcept {
+        return {a.first + b.first, a.second + b.second};  // of disjoint sets: the union
+    }
+    node intern(std::pair<uint64_t, uint64_t> key, contributions who) {
+        const auto [it, is_new] = known_.try_emplace(key, node(who_.size()));
+        if (is_new) who_.push_back(who);
         return it->second;
     }
 
-    std::map<std::pair<uint64_t, uint64_t>, node> known_;
-    std::vector<uint64_t> masks_{0};
+    bool exact_;
+    contributions everybody_;
+    std::unordered_map<std::pair<uint64_t, uint64_t>, node, key_hash> known_;
+    std::vector<contributions> who_{{}};
 };
 
 enum : size_t { space_in, space_out, space_tmp, spaces };
@@ -65,7 +104,8 @@ const char* buffer_name(buffer b) {
 
 class checker {
 public:
-    checker(const plan_request& like, const std::function<plan(rank_t)>& build) : like_(like) {
+    checker(const plan_request& like, const std::function<plan(rank_t)>& build)
+        : like_(like), expressions_(like.nranks) {
         for (rank_t r = 0; r < like.nranks; ++r) {
             actors_.emplace_back();
             actors_.back().p = build(r);
@@ -81,9 +121,6 @@ public:
     }
 
 private:
-    uint64_t everybody() const {
-        return like_.nranks == 64 ? ~uint64_t(0) : (uint64_t(1) << like_.nranks) - 1;
-    }
     bool reduces() const { return like_.coll == EF_ALLREDUCE || like_.coll == EF_REDUCE_SCATTER; }
 
     size_t space(buffer b) const {
@@ -194,6 +231,9 @@ private:
             if (m.kind != move_kind::recv) touch(m.src, false);
             if (m.kind == move_kind::reduce) touch(m.dst, false);
             if (m.kind != move_kind::send) touch(m.dst, true);
+            // Once per move and not per block.
+            std::sort(waits.begin(), waits.end());
+            waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
         }
     }
 
@@ -312,7 +352,7 @@ private:
             if (total == unwritten)
                 return wrong(r, m,
                              fmt::format("block {}: a contribution would count twice", block));
-            if ((expressions_.mask(total) == everybody()) != m.last)
+            if (expressions_.complete(total) != m.last)
                 return wrong(r, m,
                              m.last ? fmt::format("block {} is not complete after it", block)
                                     : fmt::format("completes block {} without saying so", block));
@@ -332,8 +372,7 @@ private:
                     return status(EF_INVALID, fmt::format("rank {}: block {} {}", r, b, what));
                 };
                 if (got == unwritten) return fault("is missing in the result");
-                if (reduces() && expressions_.mask(got) != everybody())
-                    return fault("lacks contributions");
+                if (reduces() && !expressions_.complete(got)) return fault("lacks contributions");
                 if (like_.coll == EF_BROADCAST && got != expressions_.leaf(like_.root, b))
                     return fault("is not the root's");
                 if (like_.coll == EF_ALLGATHER &&
@@ -380,9 +419,9 @@ std::string text_of(const move& m) {
 }
 
 status check_plans(const plan_request& like, const std::function<plan(rank_t)>& build) {
-    if (like.nranks < 1 || like.nranks > 64)
+    if (like.nranks < 1 || like.nranks > most_ranks)
         return status(EF_UNSUPPORTED,
-                      fmt::format("{} ranks: the check is for 1 to 64", like.nranks));
+                      fmt::format("{} ranks: the check is for 1 to {}", like.nranks, most_ranks));
     return checker(like, build).run();
 }
 

@@ -15,6 +15,11 @@
 //
 // A value is a node of an expression over contributions: a leaf per rank and block, or left (+)
 // right. Equal expressions are one node (hash consing), so "the same bits" is "the same node".
+//
+// Everything is exact up to 64 ranks, where a value's contributions are a set of bits. Above, they are
+// two sums modulo 2^64 of numbers that stand for the ranks: that each counts exactly once then holds
+// but for a probability of 2^-100, and one that counts twice is seen not where it is added but where
+// the value should be complete. Structure, extent, bits and deadlock stay exact.
 #pragma once
 
 #include "allreduce/plan.hpp"
@@ -25,7 +30,7 @@
 namespace ef {
 
 /// OK, or EF_INVALID with what is wrong: ranks, moves and blocks by name. `like` says collective,
-/// ranks (at most 64), root and in_place; `build` gives each rank's plan.
+/// ranks (at most 1024), root and in_place; `build` gives each rank's plan.
 status check_plans(const plan_request& like, const std::function<plan(rank_t)>& build);
 
 /// "round 3: send out blocks 2..3 to rank 1"

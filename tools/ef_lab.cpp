@@ -1,7 +1,9 @@
 // ef_lab: a fabric of network namespaces on this machine: built, used, broken, measured, removed.
 #include "affinity/fabric/load.hpp"
 #include "perftests/common/exit_code.hpp"
+#include "perftests/common/sizes.hpp"
 #include "tools/lab/lab.hpp"
+#include "tools/lab/planned.hpp"
 #include "tools/lab/print.hpp"
 #include "tools/lab/private.hpp"
 #include "tools/lab/run.hpp"
@@ -34,6 +36,7 @@ struct arguments {
     bool no_reroute = false, one_way = false;
     // show, counters, down
     bool json = false, reset = false, all = false;
+    std::string beside, vector = "0";
 };
 
 const std::map<std::string, lab::fault_kind> faults = {
@@ -126,7 +129,19 @@ int counters(const arguments& a) {
     if (!l.ok()) return complain(l.why());
     const result<std::vector<lab::traffic>> t = l->counters();
     if (!t.ok()) return complain(t.why());
-    fmt::print("{}", a.json ? lab::counters_json(*l, *t) : lab::counters_text(*l, *t, a.all));
+    std::vector<double> planned;
+    if (!a.beside.empty()) {
+        const auto bytes = perf::parse_size(a.vector);
+        if (!bytes || *bytes == 0)
+            return complain(status(EF_INVALID,
+                                   "--beside needs --vector, the bytes that were "
+                                   "reduced, such as 64M"));
+        result<std::vector<double>> p = lab::planned_bytes(*l, a.beside, double(*bytes));
+        if (!p.ok()) return complain(p.why());
+        planned = std::move(*p);
+    }
+    fmt::print("{}", a.json ? lab::counters_json(*l, *t, planned)
+                            : lab::counters_text(*l, *t, planned, a.all));
     if (!a.reset) return perf::exit_good;
     const status s = l->reset_counters();
     return s.ok() ? perf::exit_good : complain(s);
@@ -247,6 +262,10 @@ int main(int argc, char** argv) {
     c->add_flag("--json", a.json, "print JSON instead of text");
     c->add_flag("--all", a.all, "also links that carried nothing");
     c->add_flag("--reset", a.reset, "count from 0 after this");
+    c->add_option("--beside", a.beside,
+                  "what a plan says beside it: the JSON that ef_plan show prints");
+    c->add_option("--vector", a.vector,
+                  "with --beside: bytes reduced since the last reset, as 64M");
     add("show", "hosts, links, addresses, faults", [](arguments& x) {
         return show(x);
     })->add_flag("--json", a.json, "print JSON instead of text");

@@ -100,32 +100,41 @@ std::string show_json(const lab& l) {
     return dumped(j);
 }
 
-std::string counters_text(const lab& l, const std::vector<traffic>& t, bool all) {
+std::string counters_text(const lab& l, const std::vector<traffic>& t,
+                          const std::vector<double>& planned, bool all) {
     const graph& g = l.net();
     std::vector<std::string> names{"link"};
     for (link_id i = 0; i < t.size(); ++i) names.push_back(g.text_of(i));
     const size_t w = width(names, 8);
     std::string text =
-        fmt::format("{:<{}}  {:>14}  {:>10}  {:>8}\n", "link", w, "bytes", "packets", "dropped");
+        fmt::format("{:<{}}  {:>14}  {:>10}  {:>8}", "link", w, "bytes", "packets", "dropped");
+    text += planned.empty() ? "\n" : fmt::format("  {:>14}  {:>8}\n", "planned", "ratio");
     size_t silent = 0;
     for (link_id i = 0; i < t.size(); ++i) {
-        const bool nothing = t[i].packets == 0 && t[i].dropped_packets == 0;
+        const double plan = planned.empty() ? 0 : planned[i];
+        const bool nothing = t[i].packets == 0 && t[i].dropped_packets == 0 && plan == 0;
         silent += nothing;
         if (nothing && !all) continue;
-        text += fmt::format("{:<{}}  {:>14}  {:>10}  {:>8}\n", g.text_of(i), w, t[i].bytes,
+        text += fmt::format("{:<{}}  {:>14}  {:>10}  {:>8}", g.text_of(i), w, t[i].bytes,
                             t[i].packets, t[i].dropped_packets);
+        if (!planned.empty()) text += fmt::format("  {:>14.0f}", plan);
+        if (plan > 0) text += fmt::format("  {:>8.3f}", double(t[i].bytes) / plan);
+        text += "\n";
     }
     if (silent > 0 && !all) text += fmt::format("{} other links carried nothing\n", silent);
     return text;
 }
 
-std::string counters_json(const lab& l, const std::vector<traffic>& t) {
+std::string counters_json(const lab& l, const std::vector<traffic>& t,
+                          const std::vector<double>& planned) {
     json j = head(l), links = json::array();
-    for (link_id i = 0; i < t.size(); ++i)
+    for (link_id i = 0; i < t.size(); ++i) {
         links.push_back({{"link", l.net().text_of(i)},
                          {"bytes", t[i].bytes},
                          {"packets", t[i].packets},
                          {"dropped_packets", t[i].dropped_packets}});
+        if (!planned.empty()) links.back()["planned_bytes"] = planned[i];
+    }
     j["links"] = std::move(links);
     return dumped(j);
 }

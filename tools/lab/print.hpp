@@ -10,8 +10,11 @@ namespace ef::lab {
 
 std::string show_text(const lab& l);
 std::string show_json(const lab& l);
-/// Links that carried nothing are left out of the text unless `all`; the JSON has every link.
-std::string counters_text(const lab& l, const std::vector<traffic>& t, bool all);
-std::string counters_json(const lab& l, const std::vector<traffic>& t);
+/// `planned`: bytes by link to stand beside, or empty. Links that carried nothing, and were not to,
+/// are left out of the text unless `all`; the JSON has every link.
+std::string counters_text(const lab& l, const std::vector<traffic>& t,
+                          const std::vector<double>& planned, bool all);
+std::string counters_json(const lab& l, const std::vector<traffic>& t,
+                          const std::vector<double>& planned);
 
 }  // namespace ef::lab

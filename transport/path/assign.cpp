@@ -1,11 +1,11 @@
 // A search in the manner of min-conflicts with a tabu list [Minton et al. 1992; Glover 1989]: start
-// greedily, then move one flow out of the fullest links at a time, to the way that costs least, and
-// keep the best state seen. Rounds in which the same flows send are one to the search: a plan
-// repeats them often.
-//
-// A link that every way of several flows needs (a host's own uplink) carries them whatever is
-// chosen: its cost starts above that number.
+// greedily, then move one flow out of the crowded links at a time, to the way that costs least, and
+// keep the best state seen. What it leaves, chains of moves repair. Then, as long as it works, the
+// same again with a lower limit on the fullest link.
 #include "transport/path/assign.hpp"
+
+#include "transport/path/chain.hpp"
+#include "transport/path/occupancy.hpp"
 
 #include <algorithm>
 #include <map>
@@ -13,6 +13,8 @@
 
 namespace ef::path {
 namespace {
+
+constexpr uint32_t nowhere = ~uint32_t(0);
 
 class random_source {  // splitmix64 [Steele, Lea, Flood 2014]; the same numbers on every rank
 public:
@@ -27,117 +29,40 @@ private:
     uint64_t state_ = 20;
 };
 
-// A link in one class of rounds.
-struct cell {
-    std::vector<uint32_t> who;  // the flows on it now
-    uint32_t forced = 0;        // flows that have no way around it
-    uint32_t round = 0;         // the first of its class
-    link_number link = 0;
-
-    uint32_t load() const noexcept { return uint32_t(who.size()); }
-    uint32_t above() const noexcept {
-        const uint32_t free = std::max(forced, 1u);
-        return load() > free ? load() - free : 0;
-    }
-};
-
 class search {
 public:
-    explicit search(std::span<const flow_ways> flows) : flows_(flows), at_(flows.size()) {
-        make_cells();
-        for (uint32_t f = 0; f < flows_.size(); ++f) put(f, cheapest(f));
+    explicit search(occupancy& on) : on_(on), barred_(on.flows()), place_(on.flows(), nowhere) {
+        for (uint32_t f = 0; f < on_.flows(); ++f) barred_[f].resize(on_.ways(f));
     }
 
-    void improve();
-    assignment finish() const;
+    void start();
+    /// Leaves the occupancy at the best state that was seen.
+    void wander();
+    void repair();
+    bool done() const noexcept { return on_.cost() == 0; }
 
 private:
-    void make_cells();
-    std::vector<uint32_t> classes_of_rounds(std::vector<std::vector<uint32_t>>& of_flow) const;
-    const std::vector<uint32_t>& cells(uint32_t f, uint32_t w) const noexcept {
-        return ways_[f][w];
-    }
-    uint64_t price(uint32_t f, uint32_t w) const noexcept;
     uint32_t cheapest(uint32_t f) const noexcept;
-    void put(uint32_t f, uint32_t w) noexcept;
-    void lift(uint32_t f) noexcept;
     bool crowded(uint32_t f) const noexcept;
-    void note(uint32_t f) noexcept;
-    void move_one(uint64_t turn);
+    void note(uint32_t f);
+    void note_around(uint32_t f, uint32_t w);
+    void move_one(uint64_t best);
 
-    std::span<const flow_ways> flows_;
-    std::vector<std::vector<std::vector<uint32_t>>> ways_;  // flow, way: cells
-    std::vector<cell> cells_;
-    std::vector<uint32_t> at_;  // by flow: its way now
-    std::vector<uint32_t> best_;
-    uint64_t sum_ = 0, best_sum_ = 0;            // over cells, above * (above + 1) / 2
+    occupancy& on_;
     std::vector<std::vector<uint64_t>> barred_;  // flow, way: until which turn
-    std::vector<uint32_t> crowd_, place_;        // flows on cells above their number; where in it
+    std::vector<uint32_t> crowd_, place_;        // flows on crowded cells; where in it
     random_source random_;
+    uint64_t turn_ = 0;
 };
-
-// Rounds with the same flows get the same class, named by the first of them.
-std::vector<uint32_t> search::classes_of_rounds(std::vector<std::vector<uint32_t>>& of_flow) const {
-    std::map<uint32_t, std::vector<uint32_t>> members;
-    for (uint32_t f = 0; f < flows_.size(); ++f)
-        for (const uint32_t r : flows_[f].rounds)
-            if (members[r].empty() || members[r].back() != f) members[r].push_back(f);
-    std::map<std::vector<uint32_t>, uint32_t> classes;
-    std::vector<uint32_t> first_round;
-    of_flow.resize(flows_.size());
-    for (const auto& [round, who] : members) {
-        if (!classes.emplace(who, uint32_t(first_round.size())).second) continue;
-        for (const uint32_t f : who) of_flow[f].push_back(uint32_t(first_round.size()));
-        first_round.push_back(round);
-    }
-    return first_round;
-}
-
-void search::make_cells() {
-    std::vector<std::vector<uint32_t>> classes;
-    const std::vector<uint32_t> first_round = classes_of_rounds(classes);
-    std::map<std::pair<uint32_t, link_number>, uint32_t> number;
-    ways_.resize(flows_.size());
-    barred_.resize(flows_.size());
-    for (uint32_t f = 0; f < flows_.size(); ++f) {
-        std::map<uint32_t, uint32_t> uses;
-        for (const way& w : flows_[f].ways) {
-            std::vector<uint32_t> mine;
-            for (const uint32_t k : classes[f])
-                for (const link_number l : w.links) {
-                    const auto [at, fresh] = number.emplace(std::pair(k, l), cells_.size());
-                    if (fresh) cells_.push_back({{}, 0, first_round[k], l});
-                    mine.push_back(at->second);
-                }
-            std::sort(mine.begin(), mine.end());
-            mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
-            for (const uint32_t c : mine) ++uses[c];
-            ways_[f].push_back(std::move(mine));
-        }
-        for (const auto& [c, n] : uses) cells_[c].forced += n == flows_[f].ways.size();
-        barred_[f].resize(flows_[f].ways.size());
-    }
-    place_.assign(flows_.size(), uint32_t(-1));
-}
-
-// What the flow would add there. It must not be anywhere just now.
-uint64_t search::price(uint32_t f, uint32_t w) const noexcept {
-    uint64_t p = 0;
-    for (const uint32_t c : cells(f, w)) {
-        const cell& x = cells_[c];
-        if (x.load() >= std::max(x.forced, 1u)) p += x.above() + 1;
-    }
-    return p;
-}
 
 uint32_t search::cheapest(uint32_t f) const noexcept {
     uint32_t best = 0;
     uint64_t least = ~uint64_t(0);
     // From a different one for each flow, so that equal prices do not heap all on the first.
-    const auto n = uint32_t(ways_[f].size());
+    const uint32_t n = on_.ways(f);
     for (uint32_t i = 0; i < n; ++i) {
         const uint32_t w = (f + i) % n;
-        const uint64_t p = price(f, w);
+        const uint64_t p = on_.price(f, w);
         if (p < least) {
             least = p;
             best = w;
@@ -146,31 +71,24 @@ uint32_t search::cheapest(uint32_t f) const noexcept {
     return best;
 }
 
-void search::put(uint32_t f, uint32_t w) noexcept {
-    if (ways_[f].empty()) return;
-    at_[f] = w;
-    sum_ += price(f, w);
-    for (const uint32_t c : cells(f, w)) cells_[c].who.push_back(f);
-}
-
-void search::lift(uint32_t f) noexcept {
-    for (const uint32_t c : cells(f, at_[f])) {
-        std::vector<uint32_t>& who = cells_[c].who;
-        *std::find(who.begin(), who.end(), f) = who.back();
-        who.pop_back();
-    }
-    sum_ -= price(f, at_[f]);
+// Those with the fewest ways choose first.
+void search::start() {
+    std::vector<uint32_t> order(on_.flows());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return on_.ways(a) < on_.ways(b); });
+    for (const uint32_t f : order) on_.put(f, cheapest(f));
 }
 
 bool search::crowded(uint32_t f) const noexcept {
-    if (ways_[f].size() < 2) return false;
-    for (const uint32_t c : cells(f, at_[f]))
-        if (cells_[c].above()) return true;
+    if (on_.ways(f) < 2) return false;
+    for (const uint32_t c : on_.cells(f, on_.chosen()[f]))
+        if (on_.at(c).above()) return true;
     return false;
 }
 
-void search::note(uint32_t f) noexcept {
-    const bool is = crowded(f), was = place_[f] != uint32_t(-1);
+void search::note(uint32_t f) {
+    const bool is = crowded(f), was = place_[f] != nowhere;
     if (is == was) return;
     if (is) {
         place_[f] = uint32_t(crowd_.size());
@@ -179,20 +97,25 @@ void search::note(uint32_t f) noexcept {
         crowd_[place_[f]] = crowd_.back();
         place_[crowd_.back()] = place_[f];
         crowd_.pop_back();
-        place_[f] = uint32_t(-1);
+        place_[f] = nowhere;
     }
 }
 
-void search::move_one(uint64_t turn) {
+void search::note_around(uint32_t f, uint32_t w) {
+    for (const uint32_t c : on_.cells(f, w))
+        for (const uint32_t other : on_.at(c).who) note(other);
+}
+
+void search::move_one(uint64_t best) {
     const uint32_t f = crowd_[random_.below(uint32_t(crowd_.size()))];
-    const uint32_t from = at_[f];
-    lift(f);
+    const uint32_t from = on_.chosen()[f];
+    on_.lift(f);
     uint32_t to = from, equals = 0;
     uint64_t least = ~uint64_t(0);
-    for (uint32_t w = 0; w < ways_[f].size(); ++w) {
+    for (uint32_t w = 0; w < on_.ways(f); ++w) {
         if (w == from) continue;
-        const uint64_t p = price(f, w);
-        if (barred_[f][w] > turn && sum_ + p >= best_sum_) continue;
+        const uint64_t p = on_.price(f, w);
+        if (barred_[f][w] > turn_ && on_.cost() + p >= best) continue;
         if (p < least) {
             least = p;
             to = w;
@@ -201,42 +124,54 @@ void search::move_one(uint64_t turn) {
             to = w;
         }
     }
-    barred_[f][from] = turn + 4 + random_.below(8);
-    put(f, to);
+    barred_[f][from] = turn_ + 4 + random_.below(8);
+    on_.put(f, to);
     note(f);
-    for (const uint32_t w : {from, to})
-        for (const uint32_t c : cells(f, w))
-            for (const uint32_t other : cells_[c].who) note(other);
+    note_around(f, from);
+    note_around(f, to);
 }
 
-void search::improve() {
-    best_ = at_;
-    best_sum_ = sum_;
+void search::wander() {
+    std::vector<uint32_t> best = on_.chosen();
+    uint64_t least = on_.cost();
     // Turns without a new best. A turn is about a microsecond.
-    const uint64_t patience = 2000 + 24 * uint64_t(flows_.size());
-    for (uint32_t f = 0; f < flows_.size(); ++f) note(f);
-    for (uint64_t turn = 0, since = 0; !crowd_.empty() && since < patience; ++turn, ++since) {
-        move_one(turn);
-        if (sum_ < best_sum_) {
-            best_sum_ = sum_;
-            best_ = at_;
+    const uint64_t patience = 2000 + 8 * uint64_t(on_.flows());
+    for (uint32_t f = 0; f < on_.flows(); ++f) note(f);
+    for (uint64_t since = 0; !crowd_.empty() && since < patience; ++since) {
+        move_one(least);
+        ++turn_;
+        if (on_.cost() < least) {
+            least = on_.cost();
+            best = on_.chosen();
             since = 0;
         }
     }
+    on_.restore(best);
 }
 
-assignment search::finish() const {
-    assignment a;
-    a.way = best_;
-    std::map<std::pair<uint32_t, link_number>, std::vector<uint32_t>> on;
-    for (uint32_t f = 0; f < flows_.size(); ++f) {
-        if (ways_[f].empty()) continue;
-        for (const uint32_t c : cells(f, best_[f]))
-            on[{cells_[c].round, cells_[c].link}].push_back(f);
+void search::repair() {
+    chains c(on_);
+    // Moves; one is about a microsecond.
+    uint64_t effort = 100'000;
+    for (bool better = true; better && !done();) {
+        better = false;
+        for (uint32_t f = 0; f < on_.flows() && effort > 0; ++f)
+            while (effort > 0 && crowded(f) && c.relieve(f, effort)) better = true;
     }
-    for (auto& [where, who] : on) {
-        a.worst = std::max(a.worst, uint32_t(who.size()));
-        if (who.size() > 1) a.meetings.push_back({where.second, where.first, std::move(who)});
+}
+
+assignment describe(const occupancy& on) {
+    assignment a;
+    a.way = on.chosen();
+    std::map<std::pair<uint32_t, link_number>, std::vector<uint32_t>> who;
+    for (uint32_t f = 0; f < on.flows(); ++f) {
+        if (on.ways(f) == 0) continue;
+        for (const uint32_t c : on.cells(f, a.way[f]))
+            who[{on.at(c).round, on.at(c).link}].push_back(f);
+    }
+    for (auto& [where, flows] : who) {
+        a.worst = std::max(a.worst, uint32_t(flows.size()));
+        if (flows.size() > 1) a.meetings.push_back({where.second, where.first, std::move(flows)});
     }
     return a;
 }
@@ -244,9 +179,23 @@ assignment search::finish() const {
 }  // namespace
 
 assignment assign(std::span<const flow_ways> flows) {
-    search s(flows);
-    s.improve();
-    return s.finish();
+    occupancy on(flows);
+    search s(on);
+    s.start();
+    s.wander();
+    s.repair();
+    while (on.worst() > on.least_worst()) {
+        const std::vector<uint32_t> kept = on.chosen();
+        const uint32_t worst = on.worst();
+        on.set_limit(worst - 1);
+        s.wander();
+        s.repair();
+        if (on.worst() >= worst) {
+            on.restore(kept);
+            break;
+        }
+    }
+    return describe(on);
 }
 
 }  // namespace ef::path
