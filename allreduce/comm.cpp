@@ -121,7 +121,10 @@ comm::comm(config c, std::unique_ptr<group> g, std::unique_ptr<waiter> w,
     // The name of rank 0's listener is random: the same word on all ranks, and no other
     // communicator's.
     id_ = fmt::format("{:08x}", hash_words({}, group_->info(0).unix_name));
-    if (selection_->view()) repair_ = std::make_unique<repair>(group_->rank(), group_->nranks());
+    if (const fabric_view* v = selection_->view()) {
+        repair_ = std::make_unique<repair>(group_->rank(), group_->nranks());
+        if (v->has_addresses()) watch_ = std::make_unique<link_watch>(*group_, *v);
+    }
     enlist(this);
 }
 

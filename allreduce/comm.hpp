@@ -13,6 +13,7 @@
 #include "allreduce/comm_lock.hpp"
 #include "allreduce/exec.hpp"
 #include "allreduce/fault/flight.hpp"
+#include "allreduce/fault/link_watch.hpp"
 #include "allreduce/fault/repair.hpp"
 #include "allreduce/links.hpp"
 #include "allreduce/p2p.hpp"
@@ -92,6 +93,7 @@ private:
     bool start_next();
     bool plan_anew(request* r);
     void hear_words();
+    void watch_links(uint64_t now);
     void finish_current() noexcept;
     void tick();
     void fail(status why);
@@ -134,8 +136,9 @@ private:
     uint64_t quiet_ns_ = 0;
     unsigned made_in_ = 0;  // fork generation
 
-    std::unique_ptr<repair> repair_;  // null: no fabric is known
-    uint32_t plan_version_ = 0;       // grows when plans have to leave out more links
+    std::unique_ptr<repair> repair_;     // null: no fabric is known
+    std::unique_ptr<link_watch> watch_;  // null: nor are its addresses
+    uint32_t plan_version_ = 0;          // grows when plans have to leave out more links
     std::vector<std::unique_ptr<cached_program>> programs_;
     const cached_program* last_program_ = nullptr;
     std::vector<std::unique_ptr<request>> requests_;

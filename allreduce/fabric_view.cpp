@@ -107,6 +107,8 @@ result<std::unique_ptr<fabric_view>> fabric_view::create(group& g, const config&
     if (mine == unset) return std::unique_ptr<fabric_view>();
     std::unique_ptr<fabric_view> v(new fabric_view);
     v->net_ = std::move(net);
+    for (fabric::link_id l = 0; l < v->net_.links().size(); ++l)
+        if (const std::string& at = v->net_.edge(l).to_address; !at.empty()) v->into_[at] = l;
     result<mapping::placement> where = mapping::place(v->net_, identities(g));
     if (!where.ok()) return where.why().in("EFLOPS_FABRIC");
     v->where_ = std::move(*where);
@@ -117,6 +119,11 @@ result<std::unique_ptr<fabric_view>> fabric_view::create(group& g, const config&
         fabric::route_rule{chosen ? fabric::balance::by_destination : fabric::balance::hash, 1});
     v->maps_ = mapping::make_maps(v->net_, v->where_, host_of);
     return v;
+}
+
+fabric::link_id fabric_view::link_into(const std::string& address) const noexcept {
+    const auto it = into_.find(address);
+    return it == into_.end() ? fabric::none : it->second;
 }
 
 cost::link_price fabric_view::price(const algorithm& a, const plan_request& like) const {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 
 namespace ef {
 
@@ -24,6 +25,11 @@ public:
     const fabric::routes& ways() const noexcept { return *ways_; }
     const mapping::placement& where() const noexcept { return where_; }
     const rank_maps& maps() const noexcept { return maps_; }
+
+    /// The directed link that ends in this address; `none` if the fabric file does not say.
+    fabric::link_id link_into(const std::string& address) const noexcept;
+    /// Whether the file says what routers answer with, so that probes can be read.
+    bool has_addresses() const noexcept { return !into_.empty(); }
 
     /// What the links make of a plan of these ranks.
     cost::link_price price(const algorithm& a, const plan_request& like) const;
@@ -40,6 +46,7 @@ private:
     mapping::placement where_;
     rank_maps maps_;
     std::vector<fabric::link_id> left_out_;
+    std::unordered_map<std::string, fabric::link_id> into_;  // by to_address
 };
 
 }  // namespace ef

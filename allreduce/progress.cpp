@@ -190,11 +190,36 @@ void comm::tick() {
     const links::break_report broken = links_->attend();
     if (!group_->failure().ok()) return fail(group_->failure());
     if (idle()) return;
+    watch_links(now);
+    if (failed_.load(std::memory_order_relaxed)) return;
     const uint64_t grace = broken.left ? left_grace_ns : broken_grace_ns;
     if (!broken.why.ok() && now - moved_at_ns_ > grace) return fail(broken.why);
     if (now - moved_at_ns_ > uint64_t(config_.timeout_ms) * 1'000'000)
         fail(status(EF_TIMEOUT,
-                    fmt::format("no progress for {} ms: {}", config_.timeout_ms, waiting_text())));
+                    fmt::format("no progress for {} ms: {}{}", config_.timeout_ms, waiting_text(),
+                                watch_ && !watch_->last().empty() ? "; " + watch_->last() : "")));
+}
+
+// A link that has failed is left out of the plans of operations to come, or fails the pending one.
+void comm::watch_links(uint64_t now) {
+    if (!watch_) return;
+    std::vector<rank_t> peers;
+    if (current_)
+        for (const lane& l : current_->call.prog->lanes)
+            if (!group_->local(l.peer)) peers.push_back(l.peer);
+    watch_->step(now, peers, (now - moved_at_ns_) / 1'000'000);
+    for (link_finding f; watch_->next(f);) {
+        const fabric::graph& g = selection_->view()->net();
+        const bool known = f.link != fabric::none;
+        const bool of_a_host =
+            known && (g.at(g.edge(f.link).from).kind == fabric::node_kind::host ||
+                      g.at(g.edge(f.link).to).kind == fabric::node_kind::host);
+        log(EF_LOG_WARN, "rank {}: {}", rank(), f.text);
+        if (config_.link_failure == "error") return fail(status(EF_PEER_LOST, f.text));
+        if (!known || of_a_host) continue;  // no plan goes round these
+        const fabric::link_id cable[] = {std::min(f.link, g.edge(f.link).reverse)};
+        repair_->suspect(cable);
+    }
 }
 
 void comm::hear_words() {
