@@ -19,7 +19,9 @@ links::links(group& g, waiter& w, const config& c)
     : group_(g),
       waiter_(w),
       single_copy_(c.shm_single_copy),
-      connections_(uint16_t(c.tcp_connections)) {
+      connections_(uint16_t(c.tcp_connections)),
+      steers_(c.steer == "on"),
+      steered_sockets_(size_t(g.nranks())) {
     const size_t n = size_t(g.nranks());
     for (table& t : table_) {
         t.ready.resize(n);
@@ -34,6 +36,7 @@ void links::want(rank_t peer, traffic t) {
     if (peer == group_.rank() || all.wanted[size_t(peer)]) return;
     all.wanted[size_t(peer)] = true;
     ++missing_;
+    if (one_way(peer, t)) return dial_steered(peer);
     const bool same_host = group_.info(peer).host_id == group_.info(group_.rank()).host_id;
     const uint16_t automatic = same_host ? 1 : connections_between_hosts;
     group_.want(peer, uint16_t(t),
@@ -46,7 +49,12 @@ result<bool> links::progress() {
     bool any = false;
     link l;
     while (group_.next(l)) {
-        if (l.lane > uint16_t(traffic::point_to_point)) continue;  // of a newer version: closed
+        if (l.lane > uint16_t(traffic::point_to_point)) {
+            result<bool> made = take_steered(std::move(l));
+            if (!made.ok()) return made;
+            any |= *made;
+            continue;
+        }
         table& t = table_[l.lane];
         const size_t peer = size_t(l.peer);
         std::vector<link>& have = t.arriving[peer];

@@ -1,12 +1,20 @@
 // links: the channels of one communicator. A channel is made when a plan or a call first needs its
 // peer, without blocking: the group brings authenticated sockets, this turns them into shm or tcp
 // channels.
+//
+// With EFLOPS_STEER=on a tcp channel for collectives has connections of either side's own, each
+// carrying data only away from the side that dialled it: so each side alone chooses, by its source
+// port, the path of what it sends. steer() chooses; until it is called the kernel does. The links
+// can be given other paths between operations: all such channels are closed and dialled anew, as
+// the next generation.
 #pragma once
 
 #include "transport/bootstrap/group.hpp"
+#include "transport/path/steer.hpp"
 #include "transport/transport.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +47,19 @@ public:
     /// found.
     break_report attend();
 
+    /// Is EFLOPS_STEER on?
+    bool steers() const noexcept { return steers_; }
+    /// Collective, between operations, blocking (see path::steer): choose this rank's paths so that
+    /// its flows meet those of other ranks on no link. Channels for collectives that were there or
+    /// wanted are made anew and come back by progress().
+    status steer(std::span<const path::peer_rounds> mine, const path::steer_options& o = {});
+    /// Collective, between operations, after steer(): look at the chosen paths again and choose anew
+    /// for what they are now. Returns what was no longer as it had been, of all ranks: a dead path
+    /// names the ends of the failed link.
+    result<std::vector<path::checked_path>> resteer(const path::steer_options& o = {});
+    /// What was chosen last; null before steer().
+    const path::steering* paths() const noexcept { return chosen_ ? &*chosen_ : nullptr; }
+
     /// "shm" or "tcp:eth0": how `peer` is or would be reached.
     std::string medium(rank_t peer) const;
 
@@ -52,12 +73,27 @@ private:
 
     result<std::unique_ptr<channel>> make(std::vector<link> sockets);
 
+    // links_steer.cpp
+    bool one_way(rank_t peer, traffic t) const noexcept;
+    uint16_t steered_lane() const noexcept;
+    void dial_steered(rank_t peer);
+    result<bool> take_steered(link l);
+    status meet(const char* what);
+    status close_steered();
+    status choose(const path::steer_options& o);
+
     group& group_;
     waiter& waiter_;
     std::string single_copy_;
     uint16_t connections_;
     int missing_ = 0;  // wanted, not made
     table table_[2];
+
+    bool steers_;
+    uint32_t generation_ = 0;               // of the steered channels
+    std::vector<path::peer_rounds> flows_;  // what steer() was given
+    std::optional<path::steering> chosen_;
+    std::vector<std::vector<int>> steered_sockets_;  // by rank; owned by the channels
 };
 
 }  // namespace ef

@@ -1,5 +1,6 @@
 // An event is a time at which a rank comes to a round, a flow has its first byte on the way, a stream
-// (a flow's part on one path) ends, or a reduction is finished. All events of one time are taken
+// (a flow's part on one path) ends, or a reduction is finished. Ends of streams move whenever rates
+// change and are kept apart. All events of one time are taken
 // before rates are settled anew.
 //
 //   rank enters round t --policy--> flow starts --alpha--> streams --fair shares--> all ended
@@ -11,7 +12,9 @@
 #include "allreduce/cost/simulate_work.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <queue>
 #include <unordered_map>
 
@@ -20,16 +23,17 @@ namespace {
 
 constexpr uint32_t nowhere = 0xffff'ffff;
 
+constexpr double never = std::numeric_limits<double>::infinity();
+
 // Times that differ by rounding only are one time.
 constexpr double same_time = 1e-12;
 
 struct event {
-    enum kind_t : uint8_t { enters, arrives, ends, received };
+    enum kind_t : uint8_t { enters, arrives, received };
     double at;
     uint64_t number;  // between equal times the first that was planned
     kind_t kind;
-    uint32_t who;      // rank, transfer, stream, transfer
-    uint32_t version;  // ends: of the stream's rate
+    uint32_t who;  // rank, transfer, transfer
     bool operator<(const event& o) const noexcept {
         return at != o.at ? at > o.at : number > o.number;
     }
@@ -56,6 +60,36 @@ double jitter_us(rank_t r, uint32_t round, const simulation_options& o) {
     return o.jitter_us > 0 ? -o.jitter_us * std::log(random_of(o.seed, uint64_t(r), round)) : 0;
 }
 
+/// Times by number, all of which change again and again; the earliest at once. A tree of minima.
+class earliest {
+public:
+    void set(uint32_t i, double at) {
+        if (i >= size_) grow(i);
+        uint32_t n = size_ + i;
+        tree_[n] = at;
+        for (n /= 2; n; n /= 2) tree_[n] = std::min(tree_[2 * n], tree_[2 * n + 1]);
+    }
+    double at() const noexcept { return tree_[1]; }
+    /// The first with that time.
+    uint32_t who() const noexcept {
+        uint32_t n = 1;
+        while (n < size_) n = tree_[2 * n] == tree_[n] ? 2 * n : 2 * n + 1;
+        return n - size_;
+    }
+
+private:
+    void grow(uint32_t i) {
+        const std::vector<double> old(tree_.begin() + size_, tree_.end());
+        size_ = std::bit_ceil(i + 1);
+        tree_.assign(2 * size_t(size_), never);
+        std::copy(old.begin(), old.end(), tree_.begin() + size_);
+        for (uint32_t n = size_ - 1; n; --n) tree_[n] = std::min(tree_[2 * n], tree_[2 * n + 1]);
+    }
+
+    uint32_t size_ = 1;
+    std::vector<double> tree_{never, never};
+};
+
 /// A flow in one round that is under way.
 struct transfer {
     uint32_t set = 0, flow = 0, round = 0;
@@ -81,17 +115,10 @@ public:
     simulation_result run() {
         for (rank_t r = 0; r < w_.nranks(); ++r) advance(r, 0);
         if (o_.how == policy::barrier) release(0);
-        while (!events_.empty()) {
-            const double now = events_.top().at, until = now + same_time * (1 + now);
-            while (!events_.empty() && events_.top().at <= until) {
-                const event e = events_.top();
-                events_.pop();
-                take(e);
-            }
-            for (const fair_share::stream_id s : share_.settle(now)) {
-                ++streams_[s].version;
-                plan_event(share_.finish(s), event::ends, s, streams_[s].version);
-            }
+        for (double now = next(); now < never; now = next()) {
+            const double until = now + same_time * (1 + now);
+            for (double at = now; at <= until; at = next()) take_next();
+            for (const fair_share::stream_id s : share_.settle(now)) ends_.set(s, share_.finish(s));
         }
         double sum = 0;
         for (const rank_state& r : ranks_) {
@@ -103,15 +130,16 @@ public:
     }
 
 private:
-    struct stream_state {
-        uint32_t transfer = 0, version = 0;
-    };
-
-    void plan_event(double at, event::kind_t k, uint32_t who, uint32_t version = 0) {
-        events_.push({at, ++number_, k, who, version});
+    void plan_event(double at, event::kind_t k, uint32_t who) {
+        events_.push({at, ++number_, k, who});
     }
 
-    void take(const event& e) {
+    double next() const { return std::min(events_.empty() ? never : events_.top().at, ends_.at()); }
+
+    void take_next() {
+        if (events_.empty() || ends_.at() < events_.top().at) return end_stream();
+        const event e = events_.top();
+        events_.pop();
         switch (e.kind) {
         case event::enters:
             return enter(rank_t(e.who), e.at);
@@ -119,14 +147,15 @@ private:
             return send_bytes(e.who, e.at);
         case event::received:
             return receive(e.who, e.at);
-        case event::ends:
-            break;
         }
-        stream_state& s = streams_[e.who];
-        if (s.version != e.version) return;
-        ++s.version;
-        share_.end(e.who);
-        if (--transfers_[s.transfer].streams == 0) complete(s.transfer, e.at);
+    }
+
+    void end_stream() {
+        const double at = ends_.at();
+        const uint32_t s = ends_.who(), t = transfer_of_[s];
+        ends_.set(s, never);
+        share_.end(s);
+        if (--transfers_[t].streams == 0) complete(t, at);
     }
 
     // ---------------------------------------------------------------- ranks and rounds
@@ -221,8 +250,8 @@ private:
             const auto path = w_.path(v.set, v.flow, i);
             if (path.empty() || bytes <= 0) continue;
             const fair_share::stream_id s = share_.begin(now, path, bytes);
-            if (s >= streams_.size()) streams_.resize(s + 1);
-            streams_[s].transfer = t;
+            if (s >= transfer_of_.size()) transfer_of_.resize(s + 1);
+            transfer_of_[s] = t;
             ++v.streams;
         }
         if (v.streams == 0) complete(t, now);
@@ -274,7 +303,8 @@ private:
     std::vector<rank_state> ranks_;
     std::vector<transfer> transfers_;
     std::vector<uint32_t> free_;
-    std::vector<stream_state> streams_;  // by id of share_
+    std::vector<uint32_t> transfer_of_;  // by stream of share_
+    earliest ends_;                      // of streams
     std::vector<uint32_t> left_;         // barrier, by round: ranks that are not through
     // Received in a round to which the rank has not come.
     std::unordered_map<std::pair<rank_t, uint32_t>, uint32_t, place_hash> early_;

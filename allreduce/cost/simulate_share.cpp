@@ -1,7 +1,8 @@
 #include "allreduce/cost/simulate_share.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <functional>
 
 namespace ef::cost {
 
@@ -71,10 +72,11 @@ void fair_share::close() {
     }
 }
 
-/// Progressive filling of solving_ beside the others: the link with the least room for each stops
-/// all that pass it.
+/// Progressive filling of solving_ beside the others: the link with the least room for each stream
+/// stops all that pass it. Room for each only grows on the other links while that goes on, so what the
+/// heap says of a link is at most what it has.
 void fair_share::fill() {
-    filling_.clear();
+    heap_.clear();
     for (const link_id l : touched_) {
         link& k = links_[l];
         k.open = 0;
@@ -84,31 +86,33 @@ void fair_share::fill() {
             else k.others += streams_[s].rate;
         }
         k.room = std::max(0.0, k.capacity - k.others);
-        if (k.open) filling_.push_back(l);
+        if (k.open) heap_.emplace_back(k.room / k.open, l);
     }
     for (const stream_id s : solving_) streams_[s].next = -1;
-    while (!filling_.empty()) {
-        double least = std::numeric_limits<double>::infinity();
-        size_t kept = 0;
-        for (const link_id l : filling_) {
-            const link& k = links_[l];
-            if (k.open == 0) continue;
-            filling_[kept++] = l;
-            least = std::min(least, k.room / k.open);
+    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+    while (!heap_.empty()) {
+        std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+        const auto [said, l] = heap_.back();
+        const link& k = links_[l];
+        const double each = k.open ? k.room / k.open : 0;
+        if (k.open && each > said * (1 + 1e-12)) {
+            heap_.back().first = each;
+            std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+            continue;
         }
-        filling_.resize(kept);
-        for (const link_id l : filling_) {
-            const link& k = links_[l];
-            if (k.open == 0 || k.room / k.open > least * (1 + 1e-12)) continue;
-            for (const stream_id s : k.on) {
-                stream& t = streams_[s];
-                if (!t.in || t.next >= 0) continue;
-                t.next = least;
-                for (const link_id m : t.path) {
-                    links_[m].room = std::max(0.0, links_[m].room - least);
-                    --links_[m].open;
-                }
-            }
+        heap_.pop_back();
+        if (k.open) stop_all(k, each);
+    }
+}
+
+void fair_share::stop_all(const link& k, double rate) {
+    for (const stream_id s : k.on) {
+        stream& t = streams_[s];
+        if (!t.in || t.next >= 0) continue;
+        t.next = rate;
+        for (const link_id m : t.path) {
+            links_[m].room = std::max(0.0, links_[m].room - rate);
+            --links_[m].open;
         }
     }
 }

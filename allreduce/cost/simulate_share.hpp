@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace ef::cost {
@@ -66,6 +67,7 @@ private:
     void join(stream_id s);
     void close();
     void fill();
+    void stop_all(const link& k, double rate);
     bool grow();
     void commit(double now);
 
@@ -74,7 +76,8 @@ private:
     std::vector<link> links_;
     std::vector<stream> streams_;
     std::vector<stream_id> free_, came_, solving_, changed_;
-    std::vector<fabric::link_id> touched_, filling_;
+    std::vector<fabric::link_id> touched_;
+    std::vector<std::pair<double, fabric::link_id>> heap_;  // filling: room for each, at least
     size_t closed_ = 0;  // of touched_: links whose streams have joined if it was full
 };
 

@@ -1,7 +1,8 @@
 // A search in the manner of min-conflicts with a tabu list [Minton et al. 1992; Glover 1989]: start
 // greedily, then move one flow out of the crowded links at a time, to the way that costs least, and
-// keep the best state seen. What it leaves, chains of moves repair. Then, as long as it works, the
-// same again with a lower limit on the fullest link.
+// keep the best state seen. What it leaves, chains of moves repair. If flows still meet: the same
+// with room on every link for one flow less than the fullest has now, as long as that works; and at
+// last for fewer meetings without filling any link more.
 #include "transport/path/assign.hpp"
 
 #include "transport/path/chain.hpp"
@@ -14,7 +15,7 @@
 namespace ef::path {
 namespace {
 
-constexpr uint32_t nowhere = ~uint32_t(0);
+constexpr uint32_t nowhere = ~uint32_t(0), unlimited = ~uint32_t(0);
 
 class random_source {  // splitmix64 [Steele, Lea, Flood 2014]; the same numbers on every rank
 public:
@@ -184,16 +185,22 @@ assignment assign(std::span<const flow_ways> flows) {
     s.start();
     s.wander();
     s.repair();
-    while (on.worst() > on.least_worst()) {
-        const std::vector<uint32_t> kept = on.chosen();
-        const uint32_t worst = on.worst();
-        on.set_limit(worst - 1);
+    const uint32_t first = on.worst();
+    std::vector<uint32_t> kept = on.chosen();
+    uint32_t worst = first;
+    for (; worst > on.least_worst(); --worst) {
+        on.set_room(worst - 1, unlimited);
         s.wander();
         s.repair();
-        if (on.worst() >= worst) {
-            on.restore(kept);
-            break;
-        }
+        if (!s.done()) break;
+        kept = on.chosen();
+    }
+    // What has room for more took no care of what could be empty.
+    on.set_room(1, worst);
+    on.restore(kept);
+    if (worst < first) {
+        s.wander();
+        s.repair();
     }
     return describe(on);
 }

@@ -30,6 +30,7 @@ std::vector<uint32_t> classes_of_rounds(std::span<const flow_ways> flows,
 occupancy::occupancy(std::span<const flow_ways> flows)
     : ways_(flows.size()), chosen_(flows.size()), placed_(flows.size()) {
     make_cells(flows);
+    set_room(1, ~uint32_t(0));
 }
 
 void occupancy::make_cells(std::span<const flow_ways> flows) {
@@ -43,7 +44,7 @@ void occupancy::make_cells(std::span<const flow_ways> flows) {
             for (const uint32_t k : classes[f])
                 for (const link_number l : w.links) {
                     const auto [at, fresh] = number.emplace(std::pair(k, l), cells_.size());
-                    if (fresh) cells_.push_back({{}, 0, first_round[k], l});
+                    if (fresh) cells_.push_back({{}, 0, 1, first_round[k], l});
                     mine.push_back(at->second);
                 }
             std::sort(mine.begin(), mine.end());
@@ -59,7 +60,7 @@ uint64_t occupancy::price(uint32_t f, uint32_t w) const noexcept {
     uint64_t p = 0;
     for (const uint32_t c : ways_[f][w]) {
         const cell& x = cells_[c];
-        if (x.load() >= std::max(x.forced, 1u)) p += x.above() + 1;
+        if (x.load() >= x.room) p += x.above() + 1;
         if (x.load() >= limit_) p += over_limit;
     }
     return p;
@@ -89,11 +90,14 @@ void occupancy::restore(const std::vector<uint32_t>& chosen) {
         if (!placed_[f] || chosen_[f] != chosen[f]) move(f, chosen[f]);
 }
 
-void occupancy::set_limit(uint32_t most) {
-    const std::vector<uint32_t> now = chosen_;
-    for (uint32_t f = 0; f < flows(); ++f) lift(f);
-    limit_ = most;
-    restore(now);
+void occupancy::set_room(uint32_t room, uint32_t limit) {
+    for (cell& c : cells_) c.room = std::max(c.forced, room);
+    limit_ = limit;
+    cost_ = 0;
+    for (const cell& c : cells_) {
+        cost_ += uint64_t(c.above()) * (c.above() + 1) / 2;
+        if (c.load() > limit) cost_ += over_limit * (c.load() - limit);
+    }
 }
 
 uint32_t occupancy::worst() const noexcept {

@@ -1,10 +1,10 @@
 // occupancy: which flows are on which link in which round, and what that costs. Rounds in which the
 // same flows send are one (a class): a plan repeats them often.
 //
-// A cell is a link in one class of rounds. Its cost is a (a + 1) / 2, a being the flows above those
-// that have no way around it (a host's own uplink carries its flows whatever is chosen) or above
-// one; and `over_limit` for each flow above limit(), so that no cell is filled over it to empty
-// others.
+// A cell is a link in one class of rounds, with room for one flow (or for more, if the search asks
+// how many must meet) or for those that have no way around it: a host's own uplink carries its flows
+// whatever is chosen. Its cost is a (a + 1) / 2, a being the flows above its room; and `over_limit`
+// for each flow above a limit, so that no cell is filled over it to empty others.
 #pragma once
 
 #include "transport/path/assign.hpp"
@@ -18,14 +18,12 @@ namespace ef::path {
 struct cell {
     std::vector<uint32_t> who;  // the flows on it now
     uint32_t forced = 0;        // flows that have no way around it
-    uint32_t round = 0;         // the first of its class
+    uint32_t room = 1;
+    uint32_t round = 0;  // the first of its class
     link_number link = 0;
 
     uint32_t load() const noexcept { return uint32_t(who.size()); }
-    uint32_t above() const noexcept {
-        const uint32_t free = forced > 1 ? forced : 1;
-        return load() > free ? load() - free : 0;
-    }
+    uint32_t above() const noexcept { return load() > room ? load() - room : 0; }
 };
 
 class occupancy {
@@ -57,8 +55,8 @@ public:
     }
     /// Put every flow where `chosen` says.
     void restore(const std::vector<uint32_t>& chosen);
-    /// Flows on one cell that the search should not exceed.
-    void set_limit(uint32_t most);
+    /// From now on a cell has room for `room` flows, and should never carry more than `limit`.
+    void set_room(uint32_t room, uint32_t limit);
 
 private:
     void make_cells(std::span<const flow_ways> flows);

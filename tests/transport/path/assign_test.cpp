@@ -339,5 +339,20 @@ TEST(Assign, MovesAWholeChainWhenTheLastOneHasTheOnlyFreeLink) {
     for (uint32_t i = 0; i < n; ++i) EXPECT_EQ(a.way[i], 1u) << "flow " << i;
 }
 
+TEST(Assign, FillsOversubscribedSpinesNoMoreThanEvenly) {
+    // 16 hosts of a leaf over 8 and 4 spines: two and four on a link at least, and no more.
+    for (const uint32_t spines : {8u, 4u}) {
+        const leaf_spine net{8, 16, spines};
+        std::mt19937 random(spines);
+        const std::vector<int32_t> to = random_order(128, random);
+        std::vector<flow_ways> flows;
+        for (int32_t i = 0; i < 128; ++i) flows.push_back(net.flow(i, to[size_t(i)], {0}));
+        const assignment a = assign(flows);
+        expect_honest(flows, a);
+        EXPECT_LE(a.worst, 16 / spines);
+        EXPECT_GT(a.worst, 1u);
+    }
+}
+
 }  // namespace
 }  // namespace ef::path
