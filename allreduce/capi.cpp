@@ -109,6 +109,14 @@ ef_status_t ef_comm_destroy(ef_comm_t c) {
     });
 }
 
+ef_status_t ef_comm_resteer(ef_comm_t c) {
+    return ef::guard([&]() -> status {
+        if (status s = need(c, "ef_comm_resteer", "comm"); !s.ok()) return s;
+        status s = c->impl->resteer();
+        return s.ok() ? s : s.in("ef_comm_resteer");
+    });
+}
+
 ef_status_t ef_comm_abort(ef_comm_t c) {
     return ef::guard([&]() -> status {
         if (status s = need(c, "ef_comm_abort", "comm"); !s.ok()) return s;

@@ -148,6 +148,7 @@ result<std::unique_ptr<comm>> comm::create(int rank, int nranks, const ef_comm_o
     }
     std::unique_ptr<comm> made(new comm(*c, std::move(*g), std::move(owned), std::move(*s)));
     if (status m = calibrate(*made, *c); !m.ok()) return m.in("calibration");
+    if (status p = made->choose_paths(); !p.ok()) return p.in("choosing paths");
     return made;
 }
 
@@ -167,7 +168,54 @@ result<std::unique_ptr<comm>> comm::split(int color, int key) {
         return s.why();
     }
     (*s)->set_model(selection_->model());
-    return std::unique_ptr<comm>(new comm(config_, std::move(*g), std::move(owned), std::move(*s)));
+    std::unique_ptr<comm> made(new comm(config_, std::move(*g), std::move(owned), std::move(*s)));
+    if (status p = made->choose_paths(); !p.ok()) return p.in("choosing paths");
+    return made;
+}
+
+// The paths of the plan that long vectors get: short ones do not fill a link.
+status comm::choose_paths() {
+    constexpr uint64_t long_vector = 64 << 20;
+    if (!links_->steers() || nranks() == 1) return {};
+    result<selection::choice> c = selection_->choose(EF_ALLREDUCE, 0, long_vector);
+    if (!c.ok()) return c.why();
+    const plan p = selection_->build(*c, EF_ALLREDUCE, 0, false);
+    std::vector<path::peer_rounds> mine;
+    for (const move& m : p.moves) {
+        if (m.kind != move_kind::send || group_->local(m.peer)) continue;
+        auto it = std::find_if(mine.begin(), mine.end(),
+                               [&](const path::peer_rounds& x) { return x.to == m.peer; });
+        if (it == mine.end()) it = mine.insert(mine.end(), {m.peer, {}});
+        if (it->rounds.empty() || it->rounds.back() != m.round) it->rounds.push_back(m.round);
+    }
+    if (status s = links_->steer(mine); !s.ok()) return s;
+    for (const path::shared_link& l : links_->paths()->shared)
+        log(EF_LOG_WARN, "rank {}: {}: {}", rank(), c->name, l.text());
+    for (const std::string& u : links_->paths()->unreached) log(EF_LOG_WARN, "steering: {}", u);
+    return {};
+}
+
+std::string comm::paths_text() {
+    comm_lock hold(lock_, contenders_);
+    const path::steering* s = links_->paths();
+    if (!s) return {};
+    std::string t =
+        fmt::format("paths chosen by {} ms of probing; {}\n", s->probe_ms,
+                    s->shared.empty() ? "no link carries two flows of a round"
+                                      : fmt::format("{} flows on the fullest link", s->worst));
+    for (const path::steered_peer& p : s->peers) t += "  " + p.text() + "\n";
+    for (const path::shared_link& l : s->shared) t += "  " + l.text() + "\n";
+    for (const std::string& u : s->unreached) t += "  " + u + "\n";
+    return t;
+}
+
+status comm::resteer() {
+    if (status s = wrong_process(); !s.ok()) return s;
+    comm_lock hold(lock_, contenders_);
+    if (failed_.load(std::memory_order_relaxed)) return failure_;
+    if (!links_->steers()) return status(EF_INVALID, "paths are not chosen: EFLOPS_STEER is off");
+    if (!idle()) return status(EF_INVALID, "an operation is pending");
+    return choose_paths();
 }
 
 result<std::vector<std::byte>> comm::exchange(std::span<const std::byte> mine) {

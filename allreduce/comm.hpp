@@ -40,6 +40,11 @@ public:
     selection& planner() noexcept { return *selection_; }
     /// Whether ranks of one host reach each other through shared memory.
     bool shares_memory() const noexcept { return config_.transport != "tcp"; }
+    /// The chosen paths of this rank's data, a line each, and what they share; empty if they are not
+    /// chosen.
+    std::string paths_text();
+    /// Choose them anew. Collective, blocking, between operations.
+    status resteer();
     /// group::exchange.
     result<std::vector<std::byte>> exchange(std::span<const std::byte> mine);
 
@@ -87,6 +92,7 @@ private:
     request* take_request();
     void give_back(request* r) noexcept;
     status wrong_process() const;
+    status choose_paths();
 
     // progress.cpp
     bool poll();

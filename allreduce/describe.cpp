@@ -60,7 +60,8 @@ result<std::string> describer::explain(comm& c, const comm::collective_call& cal
            fmt::format(
                "rank {} sends {} messages of {} bytes in all; its cores read {} and write {} "
                "bytes\n",
-               c.rank(), t.transfers, t.sent, t.read, t.written);
+               c.rank(), t.transfers, t.sent, t.read, t.written) +
+           c.paths_text();
 }
 
 status describer::peer(comm& c, rank_t r, ef_peer_info& out) {

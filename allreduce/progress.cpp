@@ -88,6 +88,10 @@ bool comm::plan_anew(request* r) {
     if (!links.empty()) {
         selection_->leave_out(links);
         ++plan_version_;
+        if (status s = choose_paths(); !s.ok()) {
+            fail(s.in("choosing paths"));
+            return false;
+        }
         log(EF_LOG_WARN, "rank {}: from {} on, plans leave out {}", rank(), r->site.text(),
             selection_->text_of(links));
     }
@@ -215,6 +219,11 @@ void comm::watch_links(uint64_t now) {
             known && (g.at(g.edge(f.link).from).kind == fabric::node_kind::host ||
                       g.at(g.edge(f.link).to).kind == fabric::node_kind::host);
         log(EF_LOG_WARN, "rank {}: {}", rank(), f.text);
+        if (f.moved) {  // no link has failed, but chosen ways may meet now
+            const fabric::link_id again[] = {fabric::none - plan_version_};
+            if (links_->steers()) repair_->suspect(again);
+            continue;
+        }
         if (config_.link_failure == "error") return fail(status(EF_PEER_LOST, f.text));
         if (!known || of_a_host) continue;  // no plan goes round these
         const fabric::link_id cable[] = {std::min(f.link, g.edge(f.link).reverse)};

@@ -71,8 +71,9 @@ void selection::leave_out(std::span<const fabric::link_id> links) {
 
 std::string selection::text_of(std::span<const fabric::link_id> links) const {
     std::string t;
-    for (fabric::link_id l : links) t += (t.empty() ? "" : ", ") + view_->net().text_of(l);
-    return t;
+    for (fabric::link_id l : links)
+        if (l < view_->net().links().size()) t += (t.empty() ? "" : ", ") + view_->net().text_of(l);
+    return t.empty() ? "no link, and choose paths anew" : t;
 }
 
 void selection::set_model(const cost::machine_model& m) noexcept {
@@ -98,9 +99,9 @@ plan_request selection::request(ef_collective_t coll, int root, bool in_place) c
 // skew], the handshake two latencies a round. On a ring everybody waits for both neighbours in every
 // round, and a handshake adds up their delays (16 hosts, 100 Mbit/s: 1.32 against 1.15 of the ideal).
 sync_policy selection::sync_for(const cost::decision& d, uint64_t bytes) const {
-    if (!view_ || sync_ == "none") return sync_policy::none;
     if (sync_ == "pair") return sync_policy::pair;
     if (sync_ == "barrier") return sync_policy::barrier;
+    if (!view_ || sync_ == "none") return sync_policy::none;
     if (!d.links.in_pairs) return sync_policy::none;
     constexpr double at_stake = 0.1;
     const double on_links = double(bytes) * d.links.ns_per_byte,

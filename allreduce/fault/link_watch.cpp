@@ -56,7 +56,7 @@ link_finding ends_here(const fabric_view& v, fabric::node_id b, fabric::link_id 
     const fabric::link& e = g.edge(l);
     const std::string here =
         now.hops.empty() ? g.at(e.from).name : name_of(g, e.from, now.hops.back().address);
-    link_finding f{l, true, {}};
+    link_finding f{l, true, false, {}};
     f.text = fmt::format("link {} is down: on the way to {}, {} {} and {} does not answer",
                          g.text_of(l), g.at(b).name, here,
                          now.hops.empty()      ? "sends"
@@ -75,10 +75,16 @@ std::optional<link_finding> judge_way(const fabric_view& v, fabric::node_id a, f
     const fabric::path seen = links_of(v, now), old = links_of(v, before);
     if (now.reached) {
         // Longer than before: round something. The same length is another of several ways.
-        if (!before.reached || now.hops.size() <= before.hops.size()) return {};
+        if (!before.reached || now.hops.size() < before.hops.size() || seen == old) return {};
+        if (now.hops.size() == before.hops.size()) {
+            if (seen.size() != now.hops.size() || old.size() != seen.size()) return {};
+            return link_finding{
+                fabric::none, false, true,
+                fmt::format("the way to {} has moved to other switches", g.at(b).name)};
+        }
         for (size_t i = 0; i < std::min(seen.size(), old.size()); ++i) {
             if (seen[i] == old[i]) continue;
-            link_finding f{old[i], false, {}};
+            link_finding f{old[i], false, false, {}};
             f.text = fmt::format(
                 "link {} is not used any more: the way to {} goes round it, by {} "
                 "routers instead of {}",
@@ -88,7 +94,7 @@ std::optional<link_finding> judge_way(const fabric_view& v, fabric::node_id a, f
         return {};
     }
     if (seen.size() != now.hops.size()) {
-        link_finding f{fabric::none, true, {}};
+        link_finding f{fabric::none, true, false, {}};
         f.text = fmt::format("the way to {} ends behind {}", g.at(b).name, now.hops.back().address);
         return f;
     }
@@ -103,7 +109,7 @@ std::optional<link_finding> judge_way(const fabric_view& v, fabric::node_id a, f
     const fabric::node_id at = seen.empty() ? a : g.edge(seen.back()).to;
     const std::vector<fabric::link_id> next = next_links(v, a, b, at);
     if (next.size() == 1) return ends_here(v, b, next.front(), now);
-    link_finding f{fabric::none, true, {}};
+    link_finding f{fabric::none, true, false, {}};
     f.text = fmt::format("the way to {} ends behind {}", g.at(b).name,
                          name_of(g, at, now.hops.empty() ? "" : now.hops.back().address));
     return f;
@@ -159,7 +165,11 @@ void link_watch::finish() {
         }
         last_ = f->text;
         const std::string key = f->link == fabric::none ? f->text : v_.net().text_of(f->link);
-        if (++made_[key] == 2) found_.push_back(*f);
+        if (++made_[key] != 2) continue;
+        found_.push_back(*f);
+        if (!f->moved) continue;
+        made_.erase(key);  // it may happen again
+        whole_[peer] = now;
     }
     prober_.reset();
 }

@@ -25,6 +25,7 @@ namespace ef {
 struct link_finding {
     fabric::link_id link = fabric::none;  // `none`: not one that the fabric file knows by address
     bool dead = false;                    // nothing gets through; else there is a longer way
+    bool moved = false;                   // there is another way of the same length
     std::string text;  // "link U0-L1 is down: on the way to ..., U0 (10.0.0.0) answers and ..."
 };
 

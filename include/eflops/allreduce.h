@@ -90,6 +90,11 @@ EF_API ef_status_t ef_comm_destroy(ef_comm_t comm);
  * not block, any thread; the handle stays valid until ef_comm_destroy. */
 EF_API ef_status_t ef_comm_abort(ef_comm_t comm);
 
+/* With EFLOPS_STEER=on: probe again and choose the source ports of this communicator's connections
+ * anew, after the network has changed. Collective, blocking, while no operation is pending
+ * (EF_INVALID). A communicator that knows its fabric does it by itself when it sees a path move. */
+EF_API ef_status_t ef_comm_resteer(ef_comm_t comm);
+
 EF_API ef_status_t ef_comm_rank(ef_comm_t comm, int* rank_p);
 EF_API ef_status_t ef_comm_size(ef_comm_t comm, int* nranks_p);
 
