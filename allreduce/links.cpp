@@ -55,6 +55,7 @@ result<bool> links::progress() {
             any |= *made;
             continue;
         }
+        if (one_way(l.peer, traffic(l.lane))) return steers_unlike(l.peer);
         table& t = table_[l.lane];
         const size_t peer = size_t(l.peer);
         std::vector<link>& have = t.arriving[peer];

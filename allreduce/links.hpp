@@ -78,6 +78,7 @@ private:
     uint16_t steered_lane() const noexcept;
     void dial_steered(rank_t peer);
     result<bool> take_steered(link l);
+    status steers_unlike(rank_t peer) const;
     status meet(const char* what);
     status close_steered();
     status choose(const path::steer_options& o);

@@ -36,13 +36,17 @@ void links::dial_steered(rank_t peer) {
     group_.dial(peer, steered_lane(), count, ports);
 }
 
+status links::steers_unlike(rank_t peer) const {
+    return status(
+        EF_MISMATCH,
+        fmt::format("{} has EFLOPS_STEER={}, this rank {}: all ranks must have the same",
+                    group_.name(peer).text(), steers_ ? "off" : "on", steers_ ? "on" : "off"));
+}
+
 result<bool> links::take_steered(link l) {
     const rank_t peer = l.peer;
     if (!(l.lane & one_way_bit)) return false;  // of a newer version: closed
-    if (!steers_)
-        return status(EF_MISMATCH, group_.name(peer).text() +
-                                       " has EFLOPS_STEER=on, this rank has not: all ranks "
-                                       "must have the same");
+    if (!steers_) return steers_unlike(peer);
     if (l.lane != steered_lane()) return false;  // of an earlier generation
     want(peer, traffic::collectives);            // the way back is ours to dial
     table& t = table_[size_t(traffic::collectives)];

@@ -220,33 +220,12 @@ void add_fault(CLI::App* c, arguments& a) {
     c->add_flag("--one-way", a.one_way, "slow, lossy: only in the direction that is named");
 }
 
-/// Everything behind "--" is the command of run and with, whatever it looks like.
-std::vector<std::string> take_command(int& argc, char** argv) {
-    for (int i = 1; i < argc; ++i)
-        if (std::string_view(argv[i]) == "--") {
-            const std::vector<std::string> command(argv + i + 1, argv + argc);
-            argc = i;
-            return command;
-        }
-    return {};
-}
+using command_table = std::map<const CLI::App*, int (*)(arguments&)>;
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    // Who reads our output may end before us.
-    signal(SIGPIPE, SIG_IGN);
-    arguments a;
-    if (const char* const name = getenv("EF_LAB"); name && *name) a.built.name = name;
-    a.job.command = take_command(argc, argv);
-
-    CLI::App app(
-        "Build a fabric of hosts and switches on this machine as network namespaces, run "
-        "jobs in it, break it and count what its links carry.",
-        "ef_lab");
+command_table add_commands(CLI::App& app, arguments& a) {
+    command_table commands;
     app.require_subcommand(1);
     app.set_version_flag("-V,--version", fmt::format("ef_lab {}", ef_version()));
-    std::map<CLI::App*, int (*)(arguments&)> commands;
     const auto add = [&](const char* name, const char* what, int (*f)(arguments&)) {
         CLI::App* const c = app.add_subcommand(name, what);
         c->add_option("--name", a.built.name, "which lab ($EF_LAB)")->capture_default_str();
@@ -277,6 +256,34 @@ int main(int argc, char** argv) {
                      "lab; also for ordinary users",
                      [](arguments& x) { return with(x); }),
                  a);
+    return commands;
+}
+
+/// Everything behind "--" is the command of run and with, whatever it looks like.
+std::vector<std::string> take_command(int& argc, char** argv) {
+    for (int i = 1; i < argc; ++i)
+        if (std::string_view(argv[i]) == "--") {
+            const std::vector<std::string> command(argv + i + 1, argv + argc);
+            argc = i;
+            return command;
+        }
+    return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    // Who reads our output may end before us.
+    signal(SIGPIPE, SIG_IGN);
+    arguments a;
+    if (const char* const name = getenv("EF_LAB"); name && *name) a.built.name = name;
+    a.job.command = take_command(argc, argv);
+
+    CLI::App app(
+        "Build a fabric of hosts and switches on this machine as network namespaces, run "
+        "jobs in it, break it and count what its links carry.",
+        "ef_lab");
+    const auto commands = add_commands(app, a);
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
@@ -299,7 +306,5 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "ef_lab: {}: takes no command\n", name);
         return perf::exit_usage;
     }
-    for (const auto& [sub, f] : commands)
-        if (sub == chosen) return f(a);
-    return perf::exit_usage;
+    return commands.at(chosen)(a);
 }

@@ -460,6 +460,8 @@ INSTANTIATE_TEST_SUITE_P(
         bad_case{{"show", "bigraph:S=0,H=2"}, 2, "S"}, bad_case{{"show", "bigraph:X=4"}, 2, "X"},
         bad_case{{"show", "/nowhere/fabric.json"}, 1, "/nowhere/fabric.json"},
         bad_case{{"show", tiny, "--json", "--svg", "-"}, 2, "cannot share standard output"},
+        bad_case{{"show", tiny, "--launcher", "srun"}, 2, "--launcher"},
+        bad_case{{"show", tiny, tiny}, 2, "show: one FABRIC, not 2: bigraph:S=2,H=2 bigraph:"},
         bad_case{{"prove", tiny, "--ranks", "9"}, 2, "--ranks 9: bigraph S=2 H=2 L=1 has 8 hosts"},
         bad_case{{"prove", tiny, "--ranks", "0"}, 2, "--ranks"},
         bad_case{{"prove", tiny, "--ranks", "many"}, 2, "--ranks"},
@@ -548,6 +550,42 @@ TEST(PlanManPage, ListsTheOptionsOfEveryCommand) {
     in_help.merge(matches(run({"--help"}).out, "^  (?:-\\w,)?--([a-z-]+)"));
     EXPECT_GT(in_help.size(), 20u);
     EXPECT_EQ(in_help, matches(page.str(), "^\\.It (?:Fl \\w , )?Fl -([a-z-]+)"));
+}
+
+TEST(PlanManPage, SaysWhichCommandsHaveAnOption) {
+    std::ifstream in("man/ef_plan.1");
+    ASSERT_TRUE(in) << "run from the top of the tree";
+    std::stringstream page;
+    page << in.rdbuf();
+    const std::vector<std::string> commands = {"show", "prove", "price", "compare", "map"};
+    std::map<std::string, std::set<std::string>> said;  // option -> commands
+    std::string option;
+    const std::regex item("^\\.It (?:Fl \\w , )?Fl -([a-z-]+)"), word("[a-z]+");
+    std::smatch m;
+    for (const std::string& l : lines(page.str())) {
+        if (std::regex_search(l, m, item)) option = m[1];
+        if (l.starts_with(".Sh")) option.clear();
+        if (option.empty()) continue;
+        auto& list = said[option];
+        if (!l.starts_with(".Pq ")) continue;
+        const std::string names = l.substr(l.find("Cm ") + 3);
+        const bool but = l.find("all but") != std::string::npos;
+        std::set<std::string> named;
+        for (std::sregex_iterator i(names.begin(), names.end(), word), end; i != end; ++i)
+            named.insert(i->str());
+        for (const std::string& c : commands)
+            if (named.count(c) != size_t(but)) list.insert(c);
+    }
+    for (const char* general : {"json"}) said[general] = {commands.begin(), commands.end()};
+    for (const std::string& c : commands) {
+        std::set<std::string> in_page;
+        for (const auto& [name, list] : said)
+            if (list.count(c)) in_page.insert(name);
+        std::set<std::string> in_help = matches(run({c, "--help"}).out, "^  (?:-\\w,)?--([a-z-]+)");
+        in_help.erase("help");
+        in_help.erase("help-all");
+        EXPECT_EQ(in_help, in_page) << c;
+    }
 }
 
 /// The commands of EXAMPLES with what the page says that they print. Lines are joined where the page

@@ -47,10 +47,11 @@ CLI::Option* add_word(CLI::App& app, const char* name, std::string& to, const ch
 }
 
 void add_fabric(CLI::App& app, options& o) {
+    // More than one is refused in complete(), after options that are not known.
     app.add_option("FABRIC", o.fabrics, "a file or a text, see below")
         ->type_name("")
         ->required()
-        ->expected(1);
+        ->expected(-1);
     app.footer(
         "FABRIC is a file (JSON, ibnetdiscover, Slurm topology.conf) or one of\n"
         "  bigraph:S=4,H=2[,L=1][,rails=1][,gbps=100]\n"
@@ -164,6 +165,7 @@ void add_prove(CLI::App& app, options& o) {
 void add_price(CLI::App& app, options& o) {
     add_fabric(app, o);
     add_ranks(app, o.who);
+    add_order(app, o.who);
     add_collective(app, o.plan);
     add_routing(app, o.plan);
     add_costs(app, o.cost,
@@ -249,6 +251,9 @@ std::string complete(options& o) {
         if (!o.all && o.fabrics.empty()) return "compare: give a FABRIC, or --all";
         if (o.cost.sizes.empty() && !o.all) o.cost.sizes = {1'000'000, 100'000'000};
     }
+    if (o.what != command::compare && o.fabrics.size() > 1)
+        return fmt::format("{}: one FABRIC, not {}: {}", command_name(o.what), o.fabrics.size(),
+                           fmt::join(o.fabrics, " "));
     if (o.what == command::price)
         for (const uint64_t n : o.cost.sizes)
             if (n == 0) return "price: --sizes: a vector has 1 byte or more";

@@ -252,5 +252,25 @@ TEST_F(Probe, EndsAtItsDeadlineWhateverIsSilent) {
     for (const trace& x : t) EXPECT_FALSE(x.reached);
 }
 
+TEST(ProbeLoopback, ReachesAnIPv6DestinationWithoutARouter) {
+    sockaddr_in6 a{};
+    a.sin6_family = AF_INET6;
+    a.sin6_addr = in6addr_loopback;
+    tuple t;
+    t.from = t.to = of_sockaddr(reinterpret_cast<const sockaddr*>(&a), sizeof a);
+    const fd probing(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!probing || bind(probing.get(), t.from.get(), t.from.bytes) != 0)
+        GTEST_SKIP() << "no IPv6 loopback here";
+    t.to.set_port(9);
+    const endpoint free_port = local_end(probing.get());
+    for (const protocol p : {protocol::tcp, protocol::udp}) {
+        t.proto = p;
+        t.from.set_port(uint16_t(free_port.port() ^ 1));
+        const trace seen = probe_paths({t}, {})[0];
+        EXPECT_TRUE(seen.reached) << seen.text();
+        EXPECT_TRUE(seen.hops.empty()) << seen.text();
+    }
+}
+
 }  // namespace
 }  // namespace ef::path

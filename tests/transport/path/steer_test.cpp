@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -28,13 +29,17 @@ struct rank_in_lab {
 class Steer : public lab::LabTest {
 protected:
     /// One rank per host, each on a thread in its namespace.
-    void with_ranks(const std::function<void(rank_in_lab)>& body, const char* steer = "on") {
+    void with_ranks(
+        const std::function<void(rank_in_lab)>& body,
+        const std::function<const char*(rank_t)>& steer = [](rank_t) { return "on"; }) {
         const auto hosts = l().net().hosts();
         const auto n = rank_t(hosts.size());
-        fd root = listener(l().net().at(hosts[0]).name, 4000);
+        ++root_port_;  // the last one may be in TIME_WAIT
+        fd root = listener(l().net().at(hosts[0]).name, root_port_);
         ASSERT_TRUE(root);
         fcntl(root.get(), F_SETFL, O_NONBLOCK);
-        const std::string at = lab::text_of(l().address_of(hosts[0])) + ":4000";
+        const std::string at =
+            fmt::format("{}:{}", lab::text_of(l().address_of(hosts[0])), root_port_);
         std::vector<std::thread> threads;
         for (rank_t r = 0; r < n; ++r)
             threads.emplace_back([&, r] {
@@ -45,7 +50,7 @@ protected:
                     c.transport = "tcp";
                     c.host_id = std::to_string(r);
                     c.shm_single_copy = "off";
-                    c.steer = steer;
+                    c.steer = steer(r);
                     result<waiter> w = waiter::create();
                     if (!w.ok()) return w.why();
                     result<std::unique_ptr<group>> g = group::join(std::move(how), c, *w);
@@ -135,6 +140,9 @@ protected:
         }
         return on;
     }
+
+private:
+    uint16_t root_port_ = 4000;
 };
 
 TEST_F(Steer, PutsEachFlowOfARoundOnLinksOfItsOwn) {
@@ -211,6 +219,7 @@ TEST_F(Steer, GoesAroundADeadLinkAndNamesItsEnds) {
         ASSERT_TRUE(s.ok()) << s.text();
         if (!connect(me, {peer})) return;
         exchange_data(me, peer, peer);
+        (void)meet(me.g);  // nothing is under way when the link dies
         if (me.rank == 0) {
             const std::vector<hop> path = me.l.paths()->peers[0].predicted.hops;
             ASSERT_EQ(path.size(), 3u);
@@ -237,12 +246,27 @@ TEST_F(Steer, GoesAroundADeadLinkAndNamesItsEnds) {
 
 TEST_F(Steer, RefusesRanksThatDoNotSteerAlike) {
     ASSERT_TRUE(build("single:hosts=2"));
-    with_ranks(
-        [&](rank_in_lab me) {
-            const std::vector<peer_rounds> none;
-            EXPECT_EQ(me.l.steer(none).code(), EF_INVALID);
-        },
-        "off");
+    for (const rank_t unlike : {0, 1}) {
+        std::atomic<int> told{0};
+        with_ranks(
+            [&](rank_in_lab me) {
+                EXPECT_EQ(me.l.steers(), me.rank != unlike);
+                if (!me.l.steers()) {
+                    EXPECT_EQ(me.l.steer({}).code(), EF_INVALID);
+                }
+                me.l.want(1 - me.rank, traffic::collectives);
+                (void)test::progress_until(me.g, [&] {
+                    const result<bool> moved = me.l.progress();
+                    if (moved.ok()) return told > 0;
+                    EXPECT_EQ(moved.why().code(), EF_MISMATCH) << moved.why().text();
+                    EXPECT_NE(moved.why().text().find("EFLOPS_STEER"), std::string::npos);
+                    ++told;
+                    return true;
+                });
+            },
+            [&](rank_t r) { return r == unlike ? "off" : "on"; });
+        EXPECT_GT(told, 0);
+    }
 }
 
 TEST(RoceChoice, GivesTheFlowLabelThatLinuxTurnsIntoThisSourcePort) {
