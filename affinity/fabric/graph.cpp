@@ -62,8 +62,10 @@ std::string graph::text_of(link_id l) const {
 }
 
 link_id graph::find_link(std::string_view text) const noexcept {
-    // Names may hold dashes themselves, so every cut is tried.
+    // Names may hold dashes and slashes themselves, so every cut is tried; the link that is called
+    // exactly so goes before one that could be.
     uint32_t lane = 0;
+    link_id found = none;
     std::string_view ends = text;
     if (const size_t slash = text.rfind('/'); slash != std::string_view::npos) {
         const std::string_view digits = text.substr(slash + 1);
@@ -79,11 +81,14 @@ link_id graph::find_link(std::string_view text) const noexcept {
             const node_id a = find(t.substr(0, cut)), b = find(t.substr(cut + 1));
             if (a == none || b == none) continue;
             for (link_id l : out_[a])
-                if (links_[l].to == b && links_[l].lane == lane) return l;
+                if (links_[l].to == b && links_[l].lane == lane) {
+                    if (text_of(l) == text) return l;
+                    if (found == none) found = l;
+                }
         }
         lane = 0;
     }
-    return none;
+    return found;
 }
 
 void graph::set_up(link_id l, bool up) noexcept {
@@ -135,10 +140,10 @@ status graph::check_host(node_id h) const {
     return {};
 }
 
-// Planes may be apart if no server has all its NICs on one of them; a fabric of one part otherwise.
+// One part, or separate planes: each then has one NIC or more of every server.
 status graph::check_connected() const {
     std::vector<uint32_t> part(nodes_.size(), none);
-    std::vector<node_id> first;  // of each part that has hosts
+    std::vector<node_id> first;  // host of each part
     std::vector<node_id> queue;
     for (node_id start : hosts_) {
         if (part[start] != none) continue;
@@ -156,13 +161,15 @@ status graph::check_connected() const {
                 }
         }
     }
-    if (first.size() < 2) return {};
-    const auto apart = [&](node_id h) {
-        return status(EF_INVALID, fmt::format("{} and {} are not connected, by whatever way",
-                                              nodes_[first[0]].name, nodes_[h].name));
+    const auto apart = [&](node_id a, node_id b) {
+        return status(EF_INVALID,
+                      fmt::format("no cables lead from {} to {}", nodes_[a].name, nodes_[b].name));
     };
-    if (bigraph && bigraph->rails == first.size()) return {};
-    // Separate planes are one NIC of every server each.
+    for (node_id n : switches_)
+        if (part[n] == none)
+            return hosts_.empty() ? status(EF_INVALID, "a fabric without hosts")
+                                  : apart(hosts_[0], n);
+    if (first.size() < 2) return {};
     std::unordered_map<std::string_view, std::vector<bool>> planes;
     for (node_id h : hosts_) {
         std::vector<bool>& on = planes[nodes_[h].server];
@@ -171,8 +178,8 @@ status graph::check_connected() const {
     }
     for (node_id h : hosts_) {
         const std::vector<bool>& on = planes[nodes_[h].server];
-        if (!std::all_of(on.begin(), on.end(), [](bool b) { return b; }))
-            return apart(part[h] == 0 ? first[1] : h);
+        const auto missing = std::find(on.begin(), on.end(), false);
+        if (missing != on.end()) return apart(h, first[size_t(missing - on.begin())]);
     }
     return {};
 }

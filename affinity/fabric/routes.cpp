@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 
 namespace ef::fabric {
 namespace {
 
-constexpr uint16_t far = 0xffff;  // no way
+constexpr uint16_t far = 0xffff;  // no way, or none of fewer switches
 
 // The finalizer of splitmix64 [Steele, Lea, Flood 2014], between any two words.
 uint64_t mix(uint64_t h, uint64_t v) noexcept {
@@ -20,17 +21,33 @@ uint64_t mix(uint64_t h, uint64_t v) noexcept {
 
 }  // namespace
 
-// By destination switch, made when first asked for: how far every switch is from it, and where in
-// `pool` the next hops of each begin (their number, then the links).
+// What is known of the links that are up, packed for append(). By destination switch, made when
+// first asked for: how far every switch is from it, and where in `pool` its next hops begin (their
+// number first). Equal lists are kept once: on a BiGraph the way from U0 to U1 begins as that to
+// any other U does.
 struct routes::tables {
+    struct neighbour {
+        link_id link;
+        uint32_t to;  // index of a switch
+        bool operator==(const neighbour&) const = default;
+    };
+    struct access {
+        link_id up = none, down = none;  // none: the cable is down
+        uint32_t sw = none;              // index of its switch
+        uint32_t port = none;
+    };
     struct destination {
         std::vector<uint16_t> distance;
         std::vector<uint32_t> hops;
     };
     std::vector<uint32_t> index_of;  // by node: which switch it is, dense
+    std::vector<access> host;        // by node
     std::vector<uint32_t> in_side;   // by switch: its place among those of its side of a BiGraph
+    std::vector<uint32_t> begin;     // by switch: where its neighbours begin
+    std::vector<neighbour> next;     // of each switch, by neighbour and lane
     std::vector<std::unique_ptr<destination>> to;
-    std::vector<link_id> pool;
+    std::vector<neighbour> pool;
+    std::unordered_multimap<uint64_t, uint32_t> lists;  // by hash of a list: where it begins
     std::map<std::tuple<node_id, node_id, uint32_t>, path> pinned;
 
     explicit tables(const graph& g) : index_of(g.nodes().size(), none) {
@@ -42,61 +59,93 @@ struct routes::tables {
             in_side.push_back(g.bigraph ? place % g.bigraph->switches : i);
         }
         to.resize(g.switches().size());
+        host.resize(g.nodes().size());
+        for (node_id h : g.hosts()) {
+            if (g.out(h).empty()) continue;
+            const link& e = g.edge(g.uplink(h));
+            if (e.up && index_of[e.to] != none)
+                host[h] = {g.uplink(h), e.reverse, index_of[e.to], g.at(h).port};
+        }
+        for (node_id n : g.switches()) {
+            begin.push_back(uint32_t(next.size()));
+            for (link_id l : g.out(n))
+                if (g.edge(l).up && index_of[g.edge(l).to] != none)
+                    next.push_back({l, index_of[g.edge(l).to]});
+            std::sort(next.begin() + begin.back(), next.end(), [&](neighbour a, neighbour b) {
+                return std::tuple(a.to, g.edge(a.link).lane) <
+                       std::tuple(b.to, g.edge(b.link).lane);
+            });
+        }
+        begin.push_back(uint32_t(next.size()));
     }
 
-    const destination& of(const graph& g, node_id sw) {
-        std::unique_ptr<destination>& d = to[index_of[sw]];
+    std::span<const neighbour> neighbours(uint32_t sw) const {
+        return {next.data() + begin[sw], begin[sw + 1] - begin[sw]};
+    }
+
+    // Breadth first from the destination: both directions of a cable are up or down together.
+    destination& towards(uint32_t last) {
+        std::unique_ptr<destination>& d = to[last];
         if (d) return *d;
         d = std::make_unique<destination>();
         d->distance.assign(to.size(), far);
         d->hops.assign(to.size(), none);
-        std::vector<node_id> queue{sw};
-        d->distance[index_of[sw]] = 0;
+        std::vector<uint32_t> queue{last};
+        d->distance[last] = 0;
         for (size_t at = 0; at < queue.size(); ++at) {
-            const uint16_t next = uint16_t(d->distance[index_of[queue[at]]] + 1);
-            for (link_id l : g.out(queue[at])) {
-                const link& e = g.edge(l);
-                if (!e.up || index_of[e.to] == none) continue;
-                uint16_t& there = d->distance[index_of[e.to]];
-                if (there != far) continue;
-                there = next;
-                queue.push_back(e.to);
+            const uint16_t one_more = uint16_t(d->distance[queue[at]] + 1);
+            if (one_more == far) break;
+            for (const neighbour& n : neighbours(queue[at])) {
+                if (d->distance[n.to] != far) continue;
+                d->distance[n.to] = one_more;
+                queue.push_back(n.to);
             }
         }
         return *d;
     }
 
-    std::span<const link_id> hops(const graph& g, node_id from, node_id sw) {
-        destination& d = const_cast<destination&>(of(g, sw));
-        uint32_t& first = d.hops[index_of[from]];
-        if (first == none) {
-            first = uint32_t(pool.size());
-            pool.push_back(0);
-            const uint16_t here = d.distance[index_of[from]];
-            for (link_id l : g.out(from)) {
-                const link& e = g.edge(l);
-                if (e.up && index_of[e.to] != none && here != far && here != 0 &&
-                    d.distance[index_of[e.to]] == here - 1)
-                    pool.push_back(l);
+    // Links out of switch `from` on shortest ways to switch `last`, by neighbour and lane. What is
+    // returned holds until the next call.
+    std::span<const neighbour> hops(uint32_t from, uint32_t last) {
+        destination& d = towards(last);
+        if (d.hops[from] == none) d.hops[from] = make_hops(d, from);
+        const neighbour* first = pool.data() + d.hops[from];
+        return {first + 1, first->to};
+    }
+
+    uint32_t make_hops(const destination& d, uint32_t sw) {
+        const uint32_t first = uint32_t(pool.size());
+        const uint16_t here = d.distance[sw];
+        uint64_t hash = 0;
+        pool.push_back({none, 0});
+        if (here != far && here != 0)
+            for (const neighbour& n : neighbours(sw))
+                if (d.distance[n.to] == here - 1) {
+                    pool.push_back(n);
+                    hash = mix(hash, n.link);
+                }
+        pool[first].to = uint32_t(pool.size() - first - 1);
+        const auto [same, end] = lists.equal_range(hash);
+        for (auto it = same; it != end; ++it)
+            if (std::equal(pool.begin() + first, pool.end(), pool.begin() + it->second)) {
+                pool.resize(first);
+                return it->second;
             }
-            pool[first] = uint32_t(pool.size()) - first - 1;
-        }
-        return {pool.data() + first + 1, pool[first]};
+        lists.emplace(hash, first);
+        return first;
     }
 
     // D-mod-K, its digits being the destination's port and then its switch; see routes.hpp.
-    size_t by_destination(const graph& g, std::span<const link_id> hops, node_id b, node_id sw,
+    size_t by_destination(const graph& g, std::span<const neighbour> hops, const access& b,
                           unsigned hop) const {
-        const uint32_t port = g.at(b).port;
-        const bool lanes_only = g.edge(hops.front()).to == g.edge(hops.back()).to;
-        if (!g.bigraph) {
-            return (lanes_only || hop == 0 ? port : in_side[index_of[sw]]) % hops.size();
-        }
+        const uint32_t port = b.port, sw = in_side[b.sw];
+        const bool lanes_only = hops.front().to == hops.back().to;
+        if (!g.bigraph) return (lanes_only || hop == 0 ? port : sw) % hops.size();
         const size_t lane = port / g.bigraph->switches;
         if (lanes_only) return lane % hops.size();
         const size_t lanes = std::max(1u, g.bigraph->lanes), relays = hops.size() / lanes;
-        if (relays * lanes != hops.size()) return (in_side[index_of[sw]] + port) % hops.size();
-        return (in_side[index_of[sw]] + port) % relays * lanes + lane % lanes;
+        if (relays * lanes != hops.size()) return (sw + port) % hops.size();  // a lane is down
+        return (sw + port) % relays * lanes + lane % lanes;
     }
 };
 
@@ -122,14 +171,13 @@ bool routes::append(node_id a, node_id b, uint32_t subflow, path& out) const {
             return true;
         }
     }
+    const tables::access from = t.host[a], last = t.host[b];
+    if (from.up == none || last.up == none) return false;
     const size_t before = out.size();
-    const link_id up = g_->uplink(a), down = g_->edge(g_->uplink(b)).reverse;
-    if (!g_->edge(up).up || !g_->edge(down).up) return false;
-    const node_id last = g_->edge(down).from;
-    out.push_back(up);
+    out.push_back(from.up);
     unsigned hop = 0;
-    for (node_id at = g_->edge(up).to; at != last; ++hop) {
-        const std::span<const link_id> hops = t.hops(*g_, at, last);
+    for (uint32_t at = from.sw; at != last.sw; ++hop) {
+        const std::span<const tables::neighbour> hops = t.hops(at, last.sw);
         if (hops.empty()) {
             out.resize(before);
             return false;
@@ -137,51 +185,60 @@ bool routes::append(node_id a, node_id b, uint32_t subflow, path& out) const {
         size_t pick = 0;
         if (hops.size() > 1)
             pick = rule_.how == balance::by_destination
-                       ? t.by_destination(*g_, hops, b, last, hop)
-                       : mix(mix(mix(mix(rule_.seed, at), a), b), subflow) % hops.size();
-        out.push_back(hops[pick]);
-        at = g_->edge(hops[pick]).to;
+                       ? t.by_destination(*g_, hops, last, hop)
+                       : mix(mix(mix(mix(rule_.seed, g_->switches()[at]), a), b), subflow) %
+                             hops.size();
+        out.push_back(hops[pick].link);
+        at = hops[pick].to;
     }
-    out.push_back(down);
+    out.push_back(last.down);
     return true;
 }
 
 std::vector<path> routes::all(node_id a, node_id b, size_t most) const {
     std::vector<path> found;
-    const link_id up = g_->uplink(a), down = g_->edge(g_->uplink(b)).reverse;
-    if (a == b || !g_->edge(up).up || !g_->edge(down).up) return found;
-    const node_id last = g_->edge(down).from;
-    path way{up};
-    // One frame per switch on the way: which of its next hops is being followed.
-    std::vector<size_t> turn{0};
-    while (!turn.empty() && found.size() < most) {
-        const node_id at = g_->edge(way.back()).to;
-        if (at == last) {
+    const tables::access from = tables_->host[a], last = tables_->host[b];
+    if (a == b || from.up == none || last.up == none) return found;
+    // One level per switch on the way: its next hops, and which of them is being followed.
+    struct level {
+        std::vector<tables::neighbour> hops;
+        size_t turn = 0;
+    };
+    path way{from.up};
+    std::vector<level> levels;
+    const auto enter = [&](uint32_t at) {
+        levels.emplace_back();
+        if (at == last.sw) {
             found.push_back(way);
-            found.back().push_back(down);
+            found.back().push_back(last.down);
+            return;
         }
-        const std::vector<link_id> hops = [&] {
-            const auto h = at == last ? std::span<const link_id>() : tables_->hops(*g_, at, last);
-            return std::vector<link_id>(h.begin(), h.end());
-        }();
-        if (turn.back() < hops.size()) {
-            way.push_back(hops[turn.back()++]);
-            turn.push_back(0);
+        std::vector<tables::neighbour>& hops = levels.back().hops;
+        const auto known = tables_->hops(at, last.sw);
+        hops.assign(known.begin(), known.end());
+        std::sort(hops.begin(), hops.end(),
+                  [](const auto& x, const auto& y) { return x.link < y.link; });
+    };
+    if (most > 0) enter(from.sw);
+    while (!levels.empty() && found.size() < most) {
+        level& now = levels.back();
+        if (now.turn < now.hops.size()) {
+            const tables::neighbour n = now.hops[now.turn++];
+            way.push_back(n.link);
+            enter(n.to);
         } else {
             way.pop_back();
-            turn.pop_back();
+            levels.pop_back();
         }
     }
-    std::sort(found.begin(), found.end());
     return found;
 }
 
 uint32_t routes::distance(node_id a, node_id b) const {
     if (a == b) return 0;
-    const link& up = g_->edge(g_->uplink(a));
-    const link& down = g_->edge(g_->uplink(b));
-    if (!up.up || !down.up) return none;
-    const uint16_t d = tables_->of(*g_, down.to).distance[tables_->index_of[up.to]];
+    const tables::access from = tables_->host[a], last = tables_->host[b];
+    if (from.up == none || last.up == none) return none;
+    const uint16_t d = tables_->towards(last.sw).distance[from.sw];
     return d == far ? none : uint32_t(d) + 2;
 }
 
@@ -197,6 +254,7 @@ status routes::pin(node_id a, node_id b, uint32_t subflow, path p) {
         if (l >= g_->links().size()) return wrong("does not exist");
         if (g_->edge(l).from != at) return wrong("does not begin where the one before ends");
         if (!g_->edge(l).up) return wrong("is down");
+        if (at != a && tables_->index_of[at] == none) return wrong("begins at a host");
         at = g_->edge(l).to;
     }
     if (at != b || p.empty())

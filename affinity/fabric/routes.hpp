@@ -3,12 +3,14 @@
 //
 //   hash            ECMP: each switch hashes (its own seed, source host, destination host, subflow)
 //                   and takes that next hop. Each flow keeps its path; nobody balances.
-//   by_destination  static routes, as a subnet manager or an operator would set them. Between tiers
-//                   and over lanes: index of the destination's port modulo the number of choices
-//                   (D-mod-K); between two switches of a BiGraph, lane = port_dst / S mod L, the
-//                   lane rule of HDRM; a relay between switches of one side: (switch_dst +
-//                   port_dst) mod S.
-//   pinned          what pin() said for this flow; by hash where nothing was said.
+//   by_destination  static routes, as a subnet manager or an operator would set them. Up from the
+//                   first switch and over lanes: index of the destination's port modulo the number
+//                   of choices; further up: index of its switch (D-mod-K [Zahavi 2010], digit by
+//                   digit). Between two switches of a BiGraph, lane = port_dst / S mod L, the lane
+//                   rule of HDRM; a relay between switches of one side: (switch_dst + port_dst)
+//                   mod S.
+//   pinned          what pin() said for this flow; by hash where nothing was said, or where a link
+//                   of that path has gone down since.
 //
 // Not thread safe: distances and next hops are computed when first needed and kept.
 #pragma once

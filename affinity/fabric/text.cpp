@@ -16,6 +16,7 @@ struct setting {
     std::string_view key;
     double value;
     bool whole = true;
+    bool given = false;
 };
 
 struct kind {
@@ -48,7 +49,10 @@ status set(kind& k, std::string_view text, std::string_view item) {
     const auto s = std::find_if(k.settings.begin(), k.settings.end(),
                                 [&](const setting& x) { return x.key == key; });
     if (equals == std::string_view::npos || s == k.settings.end())
-        return status(EF_INVALID, fmt::format("{}: {} is not known, give {}", text, item, k.usage));
+        return status(EF_INVALID,
+                      fmt::format("{}: \"{}\" is not known, give {}", text, item, k.usage));
+    if (s->given) return status(EF_INVALID, fmt::format("{}: {} is given twice", text, key));
+    s->given = true;
     const std::string_view value = item.substr(equals + 1);
     double v = 0;
     const auto [end, err] = std::from_chars(value.data(), value.data() + value.size(), v);
@@ -84,6 +88,8 @@ result<graph> make_from_text(std::string_view text) {
                       fmt::format("{}: not a kind of fabric, give one of {}", text, names));
     kind k = *found;
     std::string_view rest = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+    if (rest.ends_with(','))
+        return status(EF_INVALID, fmt::format("{}: ends with a comma, give {}", text, k.usage));
     while (!rest.empty()) {
         const size_t comma = std::min(rest.find(','), rest.size());
         if (status s = set(k, text, rest.substr(0, comma)); !s.ok()) return s;

@@ -1,70 +1,13 @@
-// ef_plan from end to end: what it prints on small fabrics whose answers are known, how it ends,
-// and what its manual page says.
-#include "perftests/common/exit_code.hpp"
-#include "tools/plan/commands.hpp"
-
-#include <gtest/gtest.h>
-#include <unistd.h>
+// ef_plan from end to end: what it prints on small fabrics whose answers are known, how it ends.
+#include "tests/tools/plan/run.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
 namespace ef::planning {
 namespace {
-
-struct outcome {
-    int status;
-    std::string out, err;
-    json parsed() const { return json::parse(out); }
-};
-
-outcome run(std::vector<std::string> words) {
-    words.insert(words.begin(), "ef_plan");
-    std::vector<char*> argv;
-    for (auto& w : words) argv.push_back(w.data());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    outcome o;
-    o.status = plan_main(int(argv.size()), argv.data());
-    o.out = testing::internal::GetCapturedStdout();
-    o.err = testing::internal::GetCapturedStderr();
-    return o;
-}
-
-/// A file that is removed again.
-class temporary {
-public:
-    explicit temporary(const std::string& text = {}) {
-        close(mkstemp(name_));
-        std::ofstream(name_) << text;
-    }
-    ~temporary() { std::remove(name_); }
-    std::string name() const { return name_; }
-    std::string text() const {
-        std::ifstream in(name_);
-        std::stringstream all;
-        all << in.rdbuf();
-        return all.str();
-    }
-
-private:
-    char name_[32] = "/tmp/ef_plan_test.XXXXXX";
-};
-
-std::vector<std::string> lines(const std::string& text) {
-    std::vector<std::string> all;
-    std::istringstream in(text);
-    for (std::string l; std::getline(in, l);) all.push_back(l);
-    return all;
-}
-
-const std::string tiny = "bigraph:S=2,H=2";  // 8 hosts
 
 // ---------------------------------------------------------------- prove
 
@@ -433,94 +376,6 @@ TEST(PlanJson, SaysProgramVersionCommandAndEveryOptionInForce) {
     }
 }
 
-struct bad_case {
-    std::vector<std::string> words;
-    int status;
-    const char* says;
-};
-
-class PlanRefuses : public testing::TestWithParam<bad_case> {};
-
-TEST_P(PlanRefuses, WithOneLineThatNamesTheObject) {
-    const outcome o = run(GetParam().words);
-    EXPECT_EQ(o.status, GetParam().status) << o.err;
-    EXPECT_EQ(o.out, "");
-    const auto said = lines(o.err);
-    ASSERT_EQ(said.size(), 1u) << o.err;
-    EXPECT_TRUE(said[0].starts_with("ef_plan: ")) << said[0];
-    EXPECT_NE(said[0].find(GetParam().says), std::string::npos) << said[0];
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    BadArguments, PlanRefuses,
-    testing::Values(
-        bad_case{{}, 2, "subcommand"},
-        bad_case{{"draw", tiny}, 2, "\"draw\" is none of show, prove, price, compare, map"},
-        bad_case{{"show"}, 2, "FABRIC"}, bad_case{{"show", tiny, "--bogus"}, 2, "--bogus"},
-        bad_case{{"show", "bigraph:S=0,H=2"}, 2, "S"}, bad_case{{"show", "bigraph:X=4"}, 2, "X"},
-        bad_case{{"show", "/nowhere/fabric.json"}, 1, "/nowhere/fabric.json"},
-        bad_case{{"show", tiny, "--json", "--svg", "-"}, 2, "cannot share standard output"},
-        bad_case{{"show", tiny, "--launcher", "srun"}, 2, "--launcher"},
-        bad_case{{"show", tiny, tiny}, 2, "show: one FABRIC, not 2: bigraph:S=2,H=2 bigraph:"},
-        bad_case{{"prove", tiny, "--ranks", "9"}, 2, "--ranks 9: bigraph S=2 H=2 L=1 has 8 hosts"},
-        bad_case{{"prove", tiny, "--ranks", "0"}, 2, "--ranks"},
-        bad_case{{"prove", tiny, "--ranks", "many"}, 2, "--ranks"},
-        bad_case{{"prove", tiny, "--algorithm", "rign"}, 2, "\"rign\" is none of direct, "},
-        bad_case{{"prove", tiny, "--algorithm", "hdrm", "--collective", "broadcast"},
-                 2,
-                 "hdrm: does not serve broadcast on these 8 ranks of bigraph S=2 H=2 L=1"},
-        bad_case{{"prove", tiny, "--collective", "alltoall"},
-                 2,
-                 "\"alltoall\" is none of allreduce, reduce_scatter, allgather, broadcast"},
-        bad_case{{"prove", tiny, "--routing", "best"}, 2, "\"best\" is none of ecmp, static"},
-        bad_case{{"prove", tiny, "--order", "sideways"}, 2, "--order sideways: neither hdrm"},
-        bad_case{{"prove", tiny, "--subflows", "0"}, 2, "--subflows"},
-        bad_case{{"prove", tiny, "--fail", "U0-U1"}, 2, "--fail U0-U1: bigraph S=2 H=2 L=1 has no"},
-        bad_case{{"prove", tiny, "--fail", "U0p0"}, 2, "--fail U0p0: is a host; name its link, "},
-        bad_case{
-            {"prove", tiny, "--place", "/nowhere/hosts"}, 1, "--place /nowhere/hosts: No such"},
-        bad_case{{"price", tiny, "--sizes", "8:4"}, 2, "LAST is smaller than FIRST"},
-        bad_case{{"price", tiny, "--sizes", "0"}, 2, "1 byte or more"},
-        bad_case{{"price", tiny, "--alpha-us", "-1"}, 2, "--alpha-us"},
-        bad_case{{"compare"}, 2, "give a FABRIC, or --all"},
-        bad_case{{"compare", "--all", tiny}, 2, "not both"},
-        bad_case{{"compare", "4"}, 2, "\"4\" is not S,H or S,H,L"},
-        bad_case{{"compare", "4,0"}, 2, "\"4,0\" is not S,H or S,H,L"},
-        bad_case{{"compare", "4,3"}, 2, "powers of two"},
-        bad_case{{"compare", "fattree:k=4"}, 2, "fattree k=4 is no BiGraph"},
-        bad_case{{"compare", tiny, "--skew-us", "5"}, 2, "need a --policy other than step"},
-        bad_case{{"map", tiny, "--launcher", "torque"}, 2, "\"torque\" is none of openmpi, "},
-        bad_case{{"map", tiny, "--algorithm", "tree"}, 2, "\"tree\" is none of hdrm, ring"},
-        bad_case{{"show", tiny, "--svg", "/nowhere/x.svg"}, 1, "--svg /nowhere/x.svg: No such"}));
-
-TEST(PlanFiles, AreRefusedWithTheLineAndTheReason) {
-    const auto place = [](const std::string& text) {
-        const temporary file(text);
-        const outcome o = run({"prove", tiny, "--place", file.name()});
-        EXPECT_EQ(o.status, 1);
-        EXPECT_EQ(lines(o.err).size(), 1u);
-        return o.err;
-    };
-    EXPECT_NE(place("").find("names nothing"), std::string::npos);
-    EXPECT_NE(place("U0p0\n\nU9p9\n").find("line 3: bigraph S=2 H=2 L=1 has no host \"U9p9\""),
-              std::string::npos);
-    EXPECT_NE(place("rank x=U0p0\n").find("line 1: \"rank x=U0p0\" is not \"rank N=HOST slot=N\""),
-              std::string::npos);
-    EXPECT_NE(place("rank 0=U0p0\nrank 0=U0p1\n").find("line 2: rank 0 is on line 1 already"),
-              std::string::npos);
-    EXPECT_NE(place("rank 5=U0p0\n").find("line 1: rank 5 of 1 ranks"), std::string::npos);
-    const auto order = [](const std::string& text) {
-        const temporary file(text);
-        const outcome o = run({"prove", "bigraph:S=1,H=1", "--order", file.name()});
-        EXPECT_EQ(o.status, 1);
-        EXPECT_EQ(lines(o.err).size(), 1u);
-        return o.err;
-    };
-    EXPECT_NE(order("0\n2\n").find("line 2: \"2\" is not a rank, 0 .. 1"), std::string::npos);
-    EXPECT_NE(order("1\n1\n").find("line 2: rank 1 is on line 1 already"), std::string::npos);
-    EXPECT_NE(order("1\n").find("names 1 of 2 ranks"), std::string::npos);
-}
-
 TEST(PlanHelp, GoesToStdoutAndEndsWith0) {
     for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
              {"--help"}, {"prove", "--help"}, {"--help-all"}, {"--version"}}) {
@@ -528,105 +383,6 @@ TEST(PlanHelp, GoesToStdoutAndEndsWith0) {
         EXPECT_EQ(o.status, 0);
         EXPECT_NE(o.out, "");
         EXPECT_EQ(o.err, "");
-    }
-}
-
-std::set<std::string> matches(const std::string& text, const char* pattern) {
-    std::set<std::string> all;
-    const std::regex r(pattern, std::regex::multiline);
-    for (std::sregex_iterator i(text.begin(), text.end(), r), end; i != end; ++i)
-        all.insert((*i)[1].str());
-    return all;
-}
-
-TEST(PlanManPage, ListsTheOptionsOfEveryCommand) {
-    std::ifstream in("man/ef_plan.1");
-    ASSERT_TRUE(in) << "run from the top of the tree";
-    std::stringstream page;
-    page << in.rdbuf();
-    std::set<std::string> in_help;
-    for (const char* c : {"show", "prove", "price", "compare", "map"})
-        in_help.merge(matches(run({c, "--help"}).out, "^  (?:-\\w,)?--([a-z-]+)"));
-    in_help.merge(matches(run({"--help"}).out, "^  (?:-\\w,)?--([a-z-]+)"));
-    EXPECT_GT(in_help.size(), 20u);
-    EXPECT_EQ(in_help, matches(page.str(), "^\\.It (?:Fl \\w , )?Fl -([a-z-]+)"));
-}
-
-TEST(PlanManPage, SaysWhichCommandsHaveAnOption) {
-    std::ifstream in("man/ef_plan.1");
-    ASSERT_TRUE(in) << "run from the top of the tree";
-    std::stringstream page;
-    page << in.rdbuf();
-    const std::vector<std::string> commands = {"show", "prove", "price", "compare", "map"};
-    std::map<std::string, std::set<std::string>> said;  // option -> commands
-    std::string option;
-    const std::regex item("^\\.It (?:Fl \\w , )?Fl -([a-z-]+)"), word("[a-z]+");
-    std::smatch m;
-    for (const std::string& l : lines(page.str())) {
-        if (std::regex_search(l, m, item)) option = m[1];
-        if (l.starts_with(".Sh")) option.clear();
-        if (option.empty()) continue;
-        auto& list = said[option];
-        if (!l.starts_with(".Pq ")) continue;
-        const std::string names = l.substr(l.find("Cm ") + 3);
-        const bool but = l.find("all but") != std::string::npos;
-        std::set<std::string> named;
-        for (std::sregex_iterator i(names.begin(), names.end(), word), end; i != end; ++i)
-            named.insert(i->str());
-        for (const std::string& c : commands)
-            if (named.count(c) != size_t(but)) list.insert(c);
-    }
-    for (const char* general : {"json"}) said[general] = {commands.begin(), commands.end()};
-    for (const std::string& c : commands) {
-        std::set<std::string> in_page;
-        for (const auto& [name, list] : said)
-            if (list.count(c)) in_page.insert(name);
-        std::set<std::string> in_help = matches(run({c, "--help"}).out, "^  (?:-\\w,)?--([a-z-]+)");
-        in_help.erase("help");
-        in_help.erase("help-all");
-        EXPECT_EQ(in_help, in_page) << c;
-    }
-}
-
-/// The commands of EXAMPLES with what the page says that they print. Lines are joined where the page
-/// breaks them with a backslash.
-std::vector<std::pair<std::string, std::string>> examples(const std::string& page) {
-    std::vector<std::pair<std::string, std::string>> found;
-    bool literal = false, here = false;
-    std::string joined;
-    for (std::string l : lines(page.substr(page.find(".Sh EXAMPLES")))) {
-        if (l.starts_with(".Bd -literal")) literal = true;
-        else if (l == ".Ed") literal = here = false;
-        if (!literal || l.starts_with(".Bd")) continue;
-        if (!joined.empty()) l = joined + l.substr(l.find_first_not_of(' '));
-        joined.clear();
-        if (l.ends_with("\\e")) {
-            joined = l.substr(0, l.size() - 2);
-            continue;
-        }
-        if (l.starts_with("$ ")) {
-            here = l.starts_with("$ ef_plan ") && l.find_first_of("|>") == std::string::npos;
-            if (here) found.emplace_back(l.substr(10), "");
-        } else if (here) {
-            found.back().second += l + "\n";
-        }
-    }
-    return found;
-}
-
-TEST(PlanManPage, PrintsWhatTheCommandsOfItsExamplesPrint) {
-    std::ifstream in("man/ef_plan.1");
-    ASSERT_TRUE(in) << "run from the top of the tree";
-    std::stringstream page;
-    page << in.rdbuf();
-    const auto all = examples(page.str());
-    EXPECT_GE(all.size(), 5u);
-    for (const auto& [command, printed] : all) {
-        const temporary svg;
-        std::vector<std::string> words;
-        std::istringstream split(command);
-        for (std::string w; split >> w;) words.push_back(w == "fabric.svg" ? svg.name() : w);
-        EXPECT_EQ(run(words).out, printed) << command;
     }
 }
 

@@ -109,11 +109,6 @@ cost::policy policy_of(std::string_view name) {
     return name == "barrier" ? cost::policy::barrier : cost::policy::pair;
 }
 
-/// 3.62, 11.3
-std::string ratio_text(double ratio) {
-    return ratio < 9.995 ? fmt::format("{:.2f}", ratio) : fmt::format("{:.1f}", ratio);
-}
-
 void run(const options& o, contest& c) {
     cost::compare_case k;
     k.shape = c.shape;
@@ -172,11 +167,11 @@ void print_contest(const contest& c) {
     for (const contender& k : contenders) {
         const compare_time& t = c.row.*k.time;
         fmt::print("  {:<50} {:>8} {:>6} {:>5.3g}\n", k.says, text_of_us(t.us),
-                   ratio_text(t.us / c.row.hdrm.us), t.worst_load);
+                   text_of_ratio(t.us / c.row.hdrm.us), t.worst_load);
     }
     const contender& naive = best_naive(c.row);
     fmt::print("  best without a mapping: {}, {}\n", naive.says,
-               ratio_text((c.row.*naive.time).us / c.row.hdrm.us));
+               text_of_ratio((c.row.*naive.time).us / c.row.hdrm.us));
 }
 
 /// Many contests: each on a line, ratios only.
@@ -195,7 +190,7 @@ void print_table(const std::vector<contest>& all) {
         for (const contender& k : contenders) {
             const double us = (c.row.*k.time).us;
             if (&k == &contenders[0]) fmt::print("{:>11}", text_of_us(us));
-            else fmt::print("{:>11}", ratio_text(us / c.row.hdrm.us));
+            else fmt::print("{:>11}", text_of_ratio(us / c.row.hdrm.us));
         }
         fmt::print("\n");
     }

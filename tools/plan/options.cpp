@@ -25,6 +25,10 @@ constexpr std::array<named_collective, 4> collectives{{{"allreduce", EF_ALLREDUC
 class help_formatter : public CLI::Formatter {
 public:
     help_formatter() { column_width(26); }
+    // Where a FABRIC is required there is one.
+    std::string make_option_usage(const CLI::Option* opt) const override {
+        return opt->get_required() ? opt->get_name() : CLI::Formatter::make_option_usage(opt);
+    }
     std::string make_option_opts(const CLI::Option* opt) const override {
         if (opt->get_type_size() == 0) return {};
         const std::string type = opt->get_type_name();  // with what its checks accept behind ':'

@@ -67,8 +67,8 @@ std::string taken(const column& c, const fabric::graph& g) {
     if (!c.next) return text + "; nothing else serves this call";
     const double times = ratio(c, *c.next);
     if (times < 1.005) return text + fmt::format("; {} is as fast", c.next->algo->name);
-    return text +
-           fmt::format("; next {}, {:.3g} times that: {}", c.next->algo->name, times, why(c, g));
+    return text + fmt::format("; next {}, {} times that: {}", c.next->algo->name,
+                              text_of_ratio(times), why(c, g));
 }
 
 /// Who was refused, by reason; with the sizes where it is not for all.
@@ -108,7 +108,9 @@ void print_table(const job& j, const std::vector<column>& columns) {
         fmt::print("{:<{}}  {:>6}  {:>4.3g}", k->algo->name, width, k->rounds, k->worst_load);
         for (const column& c : columns) {
             if (c.all[i].refused) fmt::print("  {:>14}", "-");
-            else fmt::print("  {:>8} {:>5.3g}", text_of_us(c.all[i].us), ratio(c, c.all[i]));
+            else
+                fmt::print("  {:>8} {:>5}", text_of_us(c.all[i].us),
+                           text_of_ratio(ratio(c, c.all[i])));
         }
         fmt::print("\n");
     }

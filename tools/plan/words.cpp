@@ -27,6 +27,10 @@ std::string text_of_us(double us) {
     return fmt::format("{:.0f} s", us / 1e6);
 }
 
+std::string text_of_ratio(double ratio) {
+    return fmt::format("{:.{}f}", ratio, ratio < 9.995 ? 2 : ratio < 99.95 ? 1 : 0);
+}
+
 std::string order_of(const job& j, const algorithm& a) {
     const plan_request r = j.request(EF_ALLREDUCE);
     if (a.order && a.accepts(r)) {

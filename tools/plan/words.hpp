@@ -10,6 +10,8 @@ namespace ef::planning {
 std::string text_of_gbps(double gbps);
 /// "70.3 us", "2.58 ms", "1.02 s": three digits
 std::string text_of_us(double us);
+/// "3.62", "11.3", "1118"
+std::string text_of_ratio(double ratio);
 /// "allreduce by hdrm on 16 ranks (HDRM on BiGraph S=4 H=2 L=1), routing ecmp, seed 1"
 std::string text_of_plan(const options& o, const job& j, const algorithm& a);
 /// The order that an algorithm brings itself, or that in which the ranks are.
