@@ -14,9 +14,17 @@
 namespace ef::path {
 namespace {
 
-// Behind so many silent hops in a row nothing is expected any more.
+// After so many silent hops in a row the destination itself is asked: routers may be mute on a path
+// that is whole.
 constexpr uint32_t most_silent = 2;
+// Attempts for what is either lost or mute; a destination's answers are not rationed.
+constexpr uint32_t few_attempts = 2;
 constexpr uint64_t nothing_due = ~uint64_t(0);
+
+// What is behind the last that answered is not part of the path as far as one can know.
+void drop_silent_end(std::vector<hop>& hops) {
+    while (!hops.empty() && hops.back().address.empty()) hops.pop_back();
+}
 
 }  // namespace
 
@@ -35,6 +43,10 @@ std::string trace::text() const {
 struct prober::impl {
     struct walk {
         uint32_t ttl = 1, attempt = 0, silent = 0;
+        bool far = false;    // this probe asks what is beyond the silence
+        bool whole = false;  // something beyond it has answered
+        bool there = false;  // and that was the destination
+        bool sent = false;   // a probe, ever
         shot current;
         uint64_t until = 0;  // the attempt's patience ends
         bool over = false;
@@ -45,6 +57,7 @@ struct prober::impl {
     std::vector<trace> traces;
     std::vector<walk> walks;
     std::deque<size_t> ready;    // to be sent next
+    std::deque<size_t> parked;   // want a descriptor or a port that others may hold just now
     std::vector<size_t> flying;  // sent, not answered
     fd epoll;
     uint64_t next_send = 0, end = 0;
@@ -56,8 +69,12 @@ struct prober::impl {
     bool give_up_on_late(uint64_t now);
     void fire(size_t i);
     void take(size_t i, const shot::news& n);
+    void heard_from_afar(size_t i, const shot::news& n, uint32_t rtt_us);
     void no_answer(size_t i);
-    void land(size_t i) noexcept;
+    uint32_t attempts_for(const walk& w) const noexcept;
+    void cannot_fire(size_t i, status why);
+    void unpark(size_t most);
+    void land(size_t i);
     void next_hop(size_t i);
     void finish(size_t i);
     void finish_all();
@@ -69,23 +86,53 @@ void prober::impl::finish(size_t i) {
     if (w.over) return;
     w.over = true;
     --left;
-    // What is behind the last that answered is not part of the path as far as one can know.
-    std::vector<hop>& hops = traces[i].hops;
-    while (!traces[i].reached && !hops.empty() && hops.back().address.empty()) hops.pop_back();
+    if (!traces[i].reached) drop_silent_end(traces[i].hops);
+    traces[i].reached |= w.there;
 }
 
 void prober::impl::finish_all() {
     while (!flying.empty()) land(flying.back());
     ready.clear();
-    for (size_t i = 0; i < walks.size(); ++i) finish(i);
+    parked.clear();
+    for (size_t i = 0; i < walks.size(); ++i) {
+        const walk& w = walks[i];
+        // Not a word about the path then: it must not pass for a dead one.
+        if (!w.over && !w.sent && traces[i].why.ok())
+            traces[i].why = status(
+                EF_TIMEOUT,
+                fmt::format("probe of {} to {}: the deadline of {} ms came first",
+                            tuples[i].from.text(), tuples[i].to.text(), options.deadline_ms));
+        finish(i);
+    }
 }
 
-void prober::impl::land(size_t i) noexcept {
+void prober::impl::land(size_t i) {
     walks[i].current.reset();  // closing takes it out of the epoll set
     const auto at = std::find(flying.begin(), flying.end(), i);
     if (at == flying.end()) return;
     *at = flying.back();
     flying.pop_back();
+    unpark(1);
+}
+
+void prober::impl::unpark(size_t most) {
+    for (; most && !parked.empty(); --most) {
+        ready.push_back(parked.front());
+        parked.pop_front();
+    }
+}
+
+uint32_t prober::impl::attempts_for(const walk& w) const noexcept {
+    return w.far || w.whole ? std::min(few_attempts, options.attempts) : options.attempts;
+}
+
+// Other flows of this prober may hold the descriptors or the port: they come back. Who is still
+// refused when none is under way is refused by somebody else.
+void prober::impl::cannot_fire(size_t i, status why) {
+    const bool may_pass = why.code() == EF_NO_RESOURCE && !flying.empty();
+    traces[i].why = std::move(why);
+    if (may_pass) parked.push_back(i);
+    else finish(i);
 }
 
 void prober::impl::next_hop(size_t i) {
@@ -97,18 +144,10 @@ void prober::impl::next_hop(size_t i) {
 
 void prober::impl::fire(size_t i) {
     walk& w = walks[i];
-    result<shot> s = shot::fire(tuples[i], w.ttl, ++number);
-    if (!s.ok()) {
-        // Others may hold all descriptors just now: theirs come back.
-        if (s.why().code() == EF_NO_RESOURCE && w.attempt + 1 < options.attempts &&
-            !flying.empty()) {
-            ++w.attempt;
-            ready.push_back(i);
-            return;
-        }
-        traces[i].why = s.why();
-        return finish(i);
-    }
+    result<shot> s = shot::fire(tuples[i], w.far ? options.most_hops : w.ttl, ++number);
+    if (!s.ok()) return cannot_fire(i, s.why());
+    traces[i].why = status();
+    w.sent = true;
     w.current = std::move(*s);
     w.until = now_ns() + (uint64_t(options.answer_ms) << w.attempt) * 1'000'000;
     epoll_event e{};
@@ -129,6 +168,7 @@ void prober::impl::take(size_t i, const shot::news& n) {
     if (n.what == answer::none) return;
     const auto rtt_us = uint32_t((now_ns() - w.current.sent_at_ns()) / 1000);
     land(i);
+    if (w.far && n.what != answer::refused) return heard_from_afar(i, n, rtt_us);
     w.silent = 0;
     if (n.what == answer::router) {
         t.hops.push_back({n.address, rtt_us});
@@ -138,6 +178,8 @@ void prober::impl::take(size_t i, const shot::news& n) {
         t.reached = true;
         t.rtt_us = rtt_us;
     } else {
+        // How far away it is, is not known then: it is the last that answered.
+        if (w.far) drop_silent_end(t.hops);
         if (!n.address.empty() && n.address != tuples[i].from.host())
             t.hops.push_back({n.address, rtt_us});
         t.refusal = n.words;
@@ -145,13 +187,26 @@ void prober::impl::take(size_t i, const shot::news& n) {
     finish(i);
 }
 
+// The path is whole: the rest of it is walked though routers on it are mute.
+void prober::impl::heard_from_afar(size_t i, const shot::news& n, uint32_t rtt_us) {
+    walk& w = walks[i];
+    w.far = false;
+    w.whole = true;
+    w.there = n.what == answer::reached;
+    if (w.there) traces[i].rtt_us = rtt_us;
+    next_hop(i);
+}
+
 void prober::impl::no_answer(size_t i) {
     walk& w = walks[i];
     land(i);
-    if (++w.attempt < options.attempts) return ready.push_back(i);
+    if (++w.attempt < attempts_for(w)) return ready.push_back(i);
+    if (w.far) return finish(i);
     traces[i].hops.push_back({});
-    if (++w.silent >= most_silent) finish(i);
-    else next_hop(i);
+    w.far = ++w.silent >= most_silent && !w.whole && w.ttl + 1 < options.most_hops;
+    if (!w.far) return next_hop(i);
+    w.attempt = 0;
+    ready.push_back(i);
 }
 
 bool prober::impl::send_due(uint64_t now) {
@@ -159,6 +214,7 @@ bool prober::impl::send_due(uint64_t now) {
     const uint64_t gap = 1'000'000'000 / std::max(1u, options.per_second);
     // What could not be sent for a while may follow in one burst of a millisecond's worth.
     next_send = std::max(next_send, now > 1'000'000 ? now - 1'000'000 : 0);
+    if (flying.empty()) unpark(parked.size());
     while (!ready.empty() && flying.size() < options.at_once && next_send <= now) {
         const size_t i = ready.front();
         ready.pop_front();

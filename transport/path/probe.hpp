@@ -12,7 +12,9 @@
 //       | -- ttl 3 ----> | -------------> | ------------> |      reached
 //
 // Switches answer only so many probes a second: probes are paced, and repeated a few times before a
-// hop counts as silent.
+// hop counts as silent. Some never answer: behind two silent hops in a row the destination itself is
+// asked, and the walk goes on if anything answers; so a path of mute routers is not taken for a dead
+// one.
 #pragma once
 
 #include "transport/base/status.hpp"
@@ -44,8 +46,8 @@ struct trace {
     std::vector<hop> hops;  // of routers, in order; silent ones too, up to the last that answered
     bool reached = false;   // the destination answered (whatever it said)
     uint32_t rtt_us = 0;    // to the destination, when it was reached
-    std::string refusal;    // "host unreachable": a router's word for why it goes no further
-    status why;             // not OK: it could not be probed at all (the port is taken, no route)
+    std::string refusal;    // "host unreachable": the last hop's word for why it goes no further
+    status why;  // not OK: it could not be probed (the port is taken, no route, no turn in time)
 
     /// "10.0.0.0 172.16.0.3, reached"
     std::string text() const;
@@ -57,7 +59,7 @@ struct probe_options {
     uint32_t answer_ms = 40;      // wait for one answer before the next attempt; doubles each time
     uint32_t per_second = 20000;  // probes sent at most
     uint32_t at_once = 256;       // probes in flight at most
-    uint32_t deadline_ms = 5000;  // for all together; what has not answered by then is silent
+    uint32_t deadline_ms = 5000;  // for all together; who was asked and has not answered is silent
 };
 
 /// Probes that are under way; moved by step(), never blocks. One thread at a time. Descriptors in

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -76,15 +77,37 @@ protected:
         sender.join();
     }
 
-    /// Links named by the answers of a trace: the ones into its routers.
+    /// The link that an answer names.
+    fabric::link_id into(const hop& h) {
+        in_addr a{};
+        EXPECT_EQ(inet_pton(AF_INET, h.address.c_str(), &a), 1) << h.address;
+        return l().addresses().link_into(ntohl(a.s_addr));
+    }
+    fabric::node_id router(const hop& h) { return l().net().edge(into(h)).to; }
     std::set<fabric::link_id> links_of(const trace& t) {
         std::set<fabric::link_id> links;
-        for (const hop& h : t.hops) {
-            in_addr a{};
-            inet_pton(AF_INET, h.address.c_str(), &a);
-            links.insert(l().addresses().link_into(ntohl(a.s_addr)));
-        }
+        for (const hop& h : t.hops) links.insert(into(h));
         return links;
+    }
+    /// From now on a switch says "time exceeded" to a host once in `ms`, as its kernel counts.
+    void ration(fabric::node_id at, unsigned ms) {
+        const status s = l().inside(at, [&]() -> status {
+            const auto put = [](const std::string& file, const std::string& text) -> status {
+                const fd f(open(("/proc/sys/net/ipv4/" + file).c_str(), O_WRONLY | O_CLOEXEC));
+                if (!f || write(f.get(), text.data(), text.size()) < 0)
+                    return system_error(file, errno);
+                return {};
+            };
+            const status mask = put("icmp_ratemask", "2048");  // 1 << type 11
+            return mask.ok() ? put("icmp_ratelimit", std::to_string(ms)) : mask;
+        });
+        ASSERT_TRUE(s.ok()) << s.text();
+    }
+    static constexpr unsigned never_ms = 1'000'000;
+    static probe_options impatient() {
+        probe_options o;
+        o.answer_ms = 10;
+        return o;
     }
     /// Links that have carried at least so much since the last reset.
     std::set<fabric::link_id> links_with(uint64_t bytes, bool into_switches) {
@@ -104,7 +127,7 @@ protected:
 TEST_F(Probe, FindsTheLinksThatTheDataThenTakes) {
     const fd listening = listen_at(2);
     std::vector<tuple> flows;
-    for (uint16_t p = 0; p < 8; ++p) flows.push_back(flow(0, 2, uint16_t(20000 + p)));
+    for (uint16_t p = 0; p < 16; ++p) flows.push_back(flow(0, 2, uint16_t(20000 + p)));
     const std::vector<trace> traces = probe(0, flows);
     // What the probes have opened and reset is not the data's connection.
     fcntl(listening.get(), F_SETFL, O_NONBLOCK);
@@ -113,7 +136,7 @@ TEST_F(Probe, FindsTheLinksThatTheDataThenTakes) {
     fcntl(listening.get(), F_SETFL, 0);
     std::set<std::string> spines;
     constexpr size_t bytes = 100'000;
-    for (uint16_t p = 0; p < 8; ++p) {
+    for (uint16_t p = 0; p < 16; ++p) {
         const trace& t = traces[p];
         SCOPED_TRACE(t.text());
         ASSERT_TRUE(t.reached);
@@ -151,10 +174,12 @@ TEST_F(Probe, RecognisesTheDestinationThoughNobodyListensThere) {
 
 TEST_F(Probe, FindsThePathOfDatagramsByTheirOwnPorts) {
     const fd receiver = udp(name(2), data_port);
-    probe_options quick;  // the receiver says nothing: its silence takes all attempts
-    quick.answer_ms = 10;
-    for (uint16_t p = 23000; p < 23004; ++p) {
-        const trace t = probe(0, {flow(0, 2, p, protocol::udp)}, quick)[0];
+    std::vector<tuple> flows;
+    for (uint16_t p = 23000; p < 23016; ++p) flows.push_back(flow(0, 2, p, protocol::udp));
+    // The receiver says nothing: its silence takes all attempts.
+    const std::vector<trace> traces = probe(0, flows, impatient());
+    for (uint16_t p = 23000; p < 23016; ++p) {
+        const trace& t = traces[p - 23000u];
         ASSERT_EQ(t.hops.size(), 3u) << t.text();
         ASSERT_TRUE(l().reset_counters().ok());
         fd out;
@@ -176,56 +201,112 @@ TEST_F(Probe, FindsThePathOfDatagramsByTheirOwnPorts) {
 }
 
 TEST_F(Probe, NamesTheLastThatAnsweredBeforeADeadLink) {
-    probe_options quick;
-    quick.answer_ms = 10;
     const trace before = probe(0, {flow(0, 2, 24000)})[0];
     ASSERT_EQ(before.hops.size(), 3u) << before.text();
     // The link behind the second router on this path: packets vanish in it and nobody is told.
-    in_addr a{};
-    inet_pton(AF_INET, before.hops[2].address.c_str(), &a);
-    const fabric::link_id dead = l().addresses().link_into(ntohl(a.s_addr));
     lab::fault f;
     f.what = lab::fault_kind::lossy;
     f.amount = 100;
     f.one_way = true;
-    ASSERT_TRUE(l().inject(l().net().text_of(dead), f).ok());
-    const trace after = probe(0, {flow(0, 2, 24000)}, quick)[0];
+    ASSERT_TRUE(l().inject(l().net().text_of(into(before.hops[2])), f).ok());
+    const trace after = probe(0, {flow(0, 2, 24000)}, impatient())[0];
     EXPECT_FALSE(after.reached) << after.text();
     ASSERT_EQ(after.hops.size(), 2u) << after.text();
     EXPECT_EQ(after.hops[1], before.hops[1]);
 }
 
-TEST_F(Probe, AsksAgainWhereAnswersAreScarceAndReportsSilenceInTheEnd) {
-    // A router that answers nobody, and one that answers a few times a second.
+TEST_F(Probe, PassesOnWhatARouterSaysThatHasNoWayOn) {
+    const trace before = probe(0, {flow(0, 2, 24100)})[0];
+    ASSERT_EQ(before.hops.size(), 3u) << before.text();
+    lab::fault f;
+    f.what = lab::fault_kind::down;
+    f.reroute = false;
+    ASSERT_TRUE(l().inject(l().net().text_of(into(before.hops[2])), f).ok());
+    const uint64_t since = now_ns();
+    const trace after = probe(0, {flow(0, 2, 24100)})[0];
+    EXPECT_LT(now_ns() - since, 3'000'000'000u);
+    EXPECT_FALSE(after.reached) << after.text();
+    ASSERT_EQ(after.hops.size(), 2u) << after.text();
+    EXPECT_EQ(after.hops[1], before.hops[1]) << after.text();
+    EXPECT_NE(after.refusal.find("unreachable"), std::string::npos) << after.text();
+}
+
+TEST_F(Probe, AsksAgainUntilARouterThatRationsItsAnswersHasOneLeft) {
     const trace seen = probe(0, {flow(0, 2, 25000)})[0];
     ASSERT_EQ(seen.hops.size(), 3u) << seen.text();
-    in_addr a{};
-    inet_pton(AF_INET, seen.hops[1].address.c_str(), &a);
-    const fabric::node_id mute = l().net().edge(l().addresses().link_into(ntohl(a.s_addr))).to;
-    const status s = l().inside(mute, []() -> status {
-        // 2048: time exceeded (bit 11), 10 s between two of them.
-        for (const auto& [file, text] :
-             {std::pair("icmp_ratemask", "2048"), std::pair("icmp_ratelimit", "100000")}) {
-            const fd f(
-                open((std::string("/proc/sys/net/ipv4/") + file).c_str(), O_WRONLY | O_CLOEXEC));
-            if (!f || write(f.get(), text, strlen(text)) < 0) return system_error(file, errno);
-        }
+    ration(router(seen.hops[1]), 100);
+    // The first six may be answered out of savings, the others wait for one of ten a second.
+    const uint64_t since = now_ns();
+    for (int i = 0; i < 12; ++i) {
+        const trace t = probe(0, {flow(0, 2, 25000)})[0];
+        EXPECT_TRUE(t.reached);
+        EXPECT_EQ(t.hops, seen.hops) << t.text();
+    }
+    EXPECT_GT(now_ns() - since, 300'000'000u) << "the router did not ration";
+}
+
+TEST_F(Probe, FindsWhatIsBehindARouterThatNeverAnswers) {
+    const trace seen = probe(0, {flow(0, 2, 25100)})[0];
+    ASSERT_EQ(seen.hops.size(), 3u) << seen.text();
+    ration(router(seen.hops[1]), never_ms);
+    const trace t = probe(0, {flow(0, 2, 25100)}, impatient())[0];
+    EXPECT_TRUE(t.reached) << t.text();
+    ASSERT_EQ(t.hops.size(), 3u) << t.text();
+    EXPECT_TRUE(t.hops[1].address.empty()) << t.text();
+    EXPECT_EQ(t.hops[2], seen.hops[2]) << t.text();
+}
+
+TEST_F(Probe, DoesNotTakeAPathForDeadBecauseItsRoutersAreMute) {
+    const trace seen = probe(0, {flow(0, 2, 25200)})[0];
+    ASSERT_EQ(seen.hops.size(), 3u) << seen.text();
+    ration(router(seen.hops[0]), never_ms);
+    ration(router(seen.hops[1]), never_ms);
+    const trace two = probe(0, {flow(0, 2, 25200)}, impatient())[0];
+    EXPECT_TRUE(two.reached) << two.text();
+    ASSERT_EQ(two.hops.size(), 3u) << two.text();
+    EXPECT_EQ(two.hops[2], seen.hops[2]) << "hops behind the mute ones are still told";
+
+    ration(router(seen.hops[2]), never_ms);
+    const trace none = probe(0, {flow(0, 2, 25200)}, impatient())[0];
+    EXPECT_TRUE(none.reached) << none.text();
+    ASSERT_EQ(none.hops.size(), 3u) << none.text();
+    for (const hop& h : none.hops) EXPECT_TRUE(h.address.empty()) << none.text();
+}
+
+TEST_F(Probe, GoesNoFartherThanItMay) {
+    probe_options o;
+    o.most_hops = 2;
+    const trace t = probe(0, {flow(0, 2, 25300)}, o)[0];
+    EXPECT_FALSE(t.reached) << t.text();
+    EXPECT_EQ(t.hops.size(), 2u) << t.text();
+}
+
+TEST_F(Probe, GetsByWithFewDescriptors) {
+    std::vector<tuple> flows;
+    for (uint16_t p = 25400; p < 25440; ++p) flows.push_back(flow(0, 2, p));
+    std::vector<trace> traces;
+    const status s = l().inside(hosts_[0], [&]() -> status {
+        rlimit before{};
+        const fd next(dup(0));
+        if (!next || getrlimit(RLIMIT_NOFILE, &before) != 0) return system_error("dup", errno);
+        // The prober's epoll and five probes.
+        rlimit few{rlim_t(next.get()) + 7, before.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &few) != 0) return system_error("setrlimit", errno);
+        traces = probe_paths(flows, {});
+        setrlimit(RLIMIT_NOFILE, &before);
         return {};
     });
     ASSERT_TRUE(s.ok()) << s.text();
-    probe_options quick;
-    quick.answer_ms = 5;
-    trace t;
-    for (int i = 0; i < 12; ++i) {
-        const uint64_t since = now_ns();
-        t = probe(0, {flow(0, 2, 25000)}, quick)[0];
-        EXPECT_LT(now_ns() - since, 3'000'000'000u);
-        ASSERT_TRUE(t.reached) << t.text();
-        if (t.hops[1].address.empty()) break;
+    for (const trace& t : traces) EXPECT_TRUE(t.reached) << t.text();
+}
+
+TEST_F(Probe, LetsFlowsThatWantOnePortTakeTurns) {
+    for (const protocol p : {protocol::tcp, protocol::udp}) {
+        const std::vector<trace> t =
+            probe(0, {flow(0, 2, 25500, p), flow(0, 3, 25500, p), flow(0, 2, 25500, p)});
+        for (const trace& x : t) EXPECT_TRUE(x.reached) << x.text();
+        EXPECT_EQ(t[0].hops, t[2].hops);
     }
-    ASSERT_EQ(t.hops.size(), 3u);
-    EXPECT_TRUE(t.hops[1].address.empty()) << t.text();
-    EXPECT_EQ(t.hops[2], seen.hops[2]) << "what is behind a silent router is found all the same";
 }
 
 TEST_F(Probe, SaysThatAPortIsTaken) {
@@ -240,6 +321,7 @@ TEST_F(Probe, SaysThatAPortIsTaken) {
 TEST_F(Probe, EndsAtItsDeadlineWhateverIsSilent) {
     probe_options o;
     o.deadline_ms = 300;
+    o.at_once = 8;
     lab::fault f;
     f.what = lab::fault_kind::lossy;
     f.amount = 100;
@@ -250,6 +332,9 @@ TEST_F(Probe, EndsAtItsDeadlineWhateverIsSilent) {
     const std::vector<trace> t = probe(0, flows, o);
     EXPECT_LT(now_ns() - since, 3'000'000'000u);
     for (const trace& x : t) EXPECT_FALSE(x.reached);
+    // Most had no turn: nothing is known of them, which is not silence.
+    EXPECT_TRUE(t.front().why.ok()) << t.front().why.text();
+    EXPECT_EQ(t.back().why.code(), EF_TIMEOUT) << t.back().text();
 }
 
 TEST(ProbeLoopback, ReachesAnIPv6DestinationWithoutARouter) {
