@@ -58,7 +58,7 @@ std::optional<std::string> take_line(std::string& heard) {
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     EF_HAS_FEATURE(address_sanitizer) || EF_HAS_FEATURE(thread_sanitizer)
-constexpr int usual_patience = 5;
+constexpr int usual_patience = 2;  // not more: some tests wait for such a time to pass
 #else
 constexpr int usual_patience = 1;
 #endif
