@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace ef {
 namespace {
@@ -189,9 +190,24 @@ status comm::choose_paths() {
         if (it->rounds.empty() || it->rounds.back() != m.round) it->rounds.push_back(m.round);
     }
     if (status s = links_->steer(mine); !s.ok()) return s;
-    for (const path::shared_link& l : links_->paths()->shared)
-        log(EF_LOG_WARN, "rank {}: {}: {}", rank(), c->name, l.text());
-    for (const std::string& u : links_->paths()->unreached) log(EF_LOG_WARN, "steering: {}", u);
+    const path::steering& found = *links_->paths();
+    if (rank() == 0) {  // the same on all ranks
+        if (!found.shared.empty())
+            log(config_.steer == "on" ? EF_LOG_WARN : EF_LOG_INFO,
+                "steering: up to {} flows of {} meet on a link, on {} links; the first: {}",
+                found.worst, c->name, found.shared.size(), found.shared.front().text());
+        for (const std::string& u : found.unreached) log(EF_LOG_WARN, "steering: {}", u);
+    }
+    if (!found.unreached.empty()) return {};
+    std::map<uint32_t, double> flows;
+    const path::shared_link* fullest = nullptr;
+    for (const path::shared_link& l : found.shared) {
+        flows[l.round] = std::max(flows[l.round], double(l.flows.size()));
+        if (!fullest || l.flows.size() > fullest->flows.size()) fullest = &l;
+    }
+    const fabric_view* v = selection_->view();
+    selection_->know_ways(*c, std::move(flows),
+                          v && fullest ? v->link_into(fullest->link) : fabric::none);
     return {};
 }
 
@@ -204,7 +220,12 @@ std::string comm::paths_text() {
                     s->shared.empty() ? "no link carries two flows of a round"
                                       : fmt::format("{} flows on the fullest link", s->worst));
     for (const path::steered_peer& p : s->peers) t += "  " + p.text() + "\n";
-    for (const path::shared_link& l : s->shared) t += "  " + l.text() + "\n";
+    for (const path::shared_link& l : s->shared) {
+        const fabric_view* v = selection_->view();
+        const fabric::link_id known = v ? v->link_into(l.link) : fabric::none;
+        t += "  " + l.text() + (known == fabric::none ? "" : " (" + v->net().text_of(known) + ")") +
+             "\n";
+    }
     for (const std::string& u : s->unreached) t += "  " + u + "\n";
     return t;
 }

@@ -134,8 +134,43 @@ cost::link_price fabric_view::price(const algorithm& a, const plan_request& like
     p.rounds = r.steps.rounds;
     p.worst_load = r.steps.worst_load;
     p.worst_link = r.steps.worst_link;
+    if (&a == known_ && like.coll == EF_ALLREDUCE && !p.refused) {
+        price_known(p, a, like);
+        return p;
+    }
     for (const auto& set : r.steps.sets) p.ns_per_byte += set.rounds * set.us_per_byte * 1e3;
     return p;
+}
+
+// Rounds of the same flows are one for those who look for meetings: the first stands for all.
+void fabric_view::price_known(cost::link_price& p, const algorithm& a,
+                              const plan_request& like) const {
+    std::map<std::vector<std::pair<rank_t, rank_t>>, double> meet;
+    p.worst_load = 1;
+    if (known_fullest_ != fabric::none) p.worst_link = known_fullest_;
+    for (const flow_round& t : flows_of(a, like)) {
+        std::vector<std::pair<rank_t, rank_t>> pairs;
+        double slowest = 0;
+        for (const flow& f : t.flows) {
+            const fabric::node_id from = net_.hosts()[where_[size_t(f.from)]],
+                                  to = net_.hosts()[where_[size_t(f.to)]];
+            if (from == to) continue;
+            pairs.push_back({f.from, f.to});
+            slowest = std::max(slowest, f.part * 8 / net_.edge(net_.uplink(from)).gbps);
+        }
+        const auto it = known_flows_.find(t.round);
+        const double flows = it == known_flows_.end() ? 1 : it->second;
+        double& load = meet.emplace(std::move(pairs), flows).first->second;
+        p.ns_per_byte += t.repeat * slowest * load;
+        p.worst_load = std::max(p.worst_load, load);
+    }
+}
+
+void fabric_view::know_ways(const algorithm& a, std::map<uint32_t, double> flows_by_round,
+                            fabric::link_id fullest) {
+    known_ = &a;
+    known_fullest_ = fullest;
+    known_flows_ = std::move(flows_by_round);
 }
 
 void fabric_view::leave_out(std::span<const fabric::link_id> links) {
@@ -145,6 +180,7 @@ void fabric_view::leave_out(std::span<const fabric::link_id> links) {
         left_out_.push_back(l);
     }
     ways_->refresh();
+    known_ = nullptr;
 }
 
 }  // namespace ef

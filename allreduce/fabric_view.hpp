@@ -7,6 +7,7 @@
 #include "allreduce/mapping/maps.hpp"
 #include "transport/bootstrap/group.hpp"
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,18 +35,28 @@ public:
     /// What the links make of a plan of these ranks.
     cost::link_price price(const algorithm& a, const plan_request& like) const;
 
+    /// The ways of this plan's flows have been found by probing: flows on the fullest link of each
+    /// round; rounds that are not named have none that meet. `fullest`: the link with most, or `none`.
+    /// Its price goes by them from now on.
+    void know_ways(const algorithm& a, std::map<uint32_t, double> flows_by_round,
+                   fabric::link_id fullest);
+
     /// Both directions of these cables are out, for good.
     void leave_out(std::span<const fabric::link_id> links);
     std::span<const fabric::link_id> left_out() const noexcept { return left_out_; }
 
 private:
     fabric_view() = default;
+    void price_known(cost::link_price& p, const algorithm& a, const plan_request& like) const;
 
     fabric::graph net_;
     std::unique_ptr<fabric::routes> ways_;
     mapping::placement where_;
     rank_maps maps_;
     std::vector<fabric::link_id> left_out_;
+    const algorithm* known_ = nullptr;  // whose ways have been found
+    std::map<uint32_t, double> known_flows_;
+    fabric::link_id known_fullest_ = fabric::none;
     std::unordered_map<std::string, fabric::link_id> into_;  // by to_address
 };
 

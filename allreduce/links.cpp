@@ -20,7 +20,8 @@ links::links(group& g, waiter& w, const config& c)
       waiter_(w),
       single_copy_(c.shm_single_copy),
       connections_(uint16_t(c.tcp_connections)),
-      steers_(c.steer == "on"),
+      steers_(c.steer != "off"),
+      traces_only_(c.steer == "trace"),
       steered_sockets_(size_t(g.nranks())) {
     const size_t n = size_t(g.nranks());
     for (table& t : table_) {

@@ -47,7 +47,7 @@ public:
     /// found.
     break_report attend();
 
-    /// Is EFLOPS_STEER on?
+    /// Is EFLOPS_STEER on, or trace?
     bool steers() const noexcept { return steers_; }
     /// Collective, between operations, blocking (see path::steer): choose this rank's paths so that
     /// its flows meet those of other ranks on no link. Channels for collectives that were there or
@@ -91,6 +91,7 @@ private:
     table table_[2];
 
     bool steers_;
+    bool traces_only_;                      // one port for each flow: its way is found, not chosen
     uint32_t generation_ = 0;               // of the steered channels
     std::vector<path::peer_rounds> flows_;  // what steer() was given
     std::optional<path::steering> chosen_;

@@ -115,7 +115,9 @@ status links::close_steered() {
 }
 
 status links::choose(const path::steer_options& o) {
-    result<path::steering> s = path::steer(group_, flows_, o);
+    path::steer_options options = o;
+    if (traces_only_) options.candidates = 1;
+    result<path::steering> s = path::steer(group_, flows_, options);
     if (!s.ok()) return s.why();
     chosen_ = std::move(*s);
     table& t = table_[size_t(traffic::collectives)];

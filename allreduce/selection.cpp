@@ -69,6 +69,14 @@ void selection::leave_out(std::span<const fabric::link_id> links) {
     planner_->forget();
 }
 
+void selection::know_ways(const choice& c, std::map<uint32_t, double> flows_by_round,
+                          fabric::link_id fullest) {
+    if (!view_) return;
+    std::lock_guard hold(lock_);
+    view_->know_ways(*c.algo, std::move(flows_by_round), fullest);
+    planner_->forget();
+}
+
 std::string selection::text_of(std::span<const fabric::link_id> links) const {
     std::string t;
     for (fabric::link_id l : links)

@@ -12,6 +12,7 @@
 #include "allreduce/fabric_view.hpp"
 #include "transport/bootstrap/group.hpp"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,6 +47,9 @@ public:
 
     /// The fabric between the hosts; null if none is known.
     const fabric_view* view() const noexcept { return view_.get(); }
+    /// fabric_view::know_ways, if there is a fabric. Only on all ranks alike.
+    void know_ways(const choice& c, std::map<uint32_t, double> flows_by_round,
+                   fabric::link_id fullest);
     /// Plan without these links from now on. Only between operations, and on all ranks alike.
     void leave_out(std::span<const fabric::link_id> links);
     /// "U0-L1, U1-L0"

@@ -28,11 +28,18 @@ demo:
 	$(AGAIN) all
 	@tools/demo $B/bin/ef_allreduce_perf
 
+.PHONY: lab-demo
+lab-demo:
+	$(call need,build)
+	$(AGAIN) all
+	@BIN=$B/bin tools/lab-demo $(LAB_DEMO_FLAGS)
+
 # ---------------------------------------------------------------- check
 # With g++ and -Werror: every test program, every script, every bench once, every fuzzer for
 # $(FUZZ_SECONDS). check-gtest runs the GoogleTest programs only: with SAN= this is the whole suite
 # under a sanitizer.
-SCRIPTS := tests/lint/includes tests/lint/man tests/lint/style tests/abi/run tests/install/run tests/launch/run
+SCRIPTS := tests/lint/includes tests/lint/man tests/lint/style tests/abi/run tests/install/run tests/launch/run \
+           tests/lab/run tests/lab/congestion
 
 .PHONY: check check-run check-gtest check-gtest-run check-build
 check:

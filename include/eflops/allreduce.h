@@ -65,7 +65,7 @@ typedef struct ef_comm_options {
     const char* fabric; /* fabric file or generator; NULL: EFLOPS_FABRIC, else the network is not
                            known */
     const char* sync;   /* between rounds: "auto", "none", "pair", "barrier"; NULL: EFLOPS_SYNC */
-    const char* steer;  /* choose tcp source ports by the way they take: "off", "on"; NULL:
+    const char* steer;  /* choose tcp source ports by the way they take: "off", "trace", "on"; NULL:
                            EFLOPS_STEER */
 } ef_comm_options;
 

@@ -164,8 +164,9 @@ void add_job(CLI::App& app, job_options& o) {
     app.add_option("--sync", o.sync,
                    "between the rounds of a plan: auto, none, pair or barrier [EFLOPS_SYNC, auto]")
         ->type_name("NAME");
-    app.add_flag("--steer", o.steer,
-                 "choose tcp source ports so that flows share no link [EFLOPS_STEER, off]");
+    app.add_flag("--steer{on}", o.steer,
+                 "choose tcp source ports so that flows share no link; with trace: only find the "
+                 "ways they take [EFLOPS_STEER, off]");
 }
 
 void add_output(CLI::App& app, bool has_bandwidth, output_options& o) {

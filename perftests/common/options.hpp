@@ -48,7 +48,7 @@ struct job_options {
     uint64_t chunk_bytes = 0;
     std::string fabric;
     std::string sync;
-    bool steer = false;
+    std::string steer;
 };
 
 /// What becomes of the numbers.

@@ -30,7 +30,7 @@ public:
         o.chunk_bytes = size_t(j.chunk_bytes);
         o.fabric = text(j.fabric);
         o.sync = text(j.sync);
-        o.steer = j.steer ? "on" : nullptr;
+        o.steer = text(j.steer);
         must(ef_comm_create(s.rank, s.nranks, &o, &comm_), "joining");
         must(ef_comm_rank(comm_, &rank), "ef_comm_rank");
         must(ef_comm_size(comm_, &nranks), "ef_comm_size");

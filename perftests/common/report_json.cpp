@@ -45,7 +45,7 @@ json options_json(const options& o) {
             {"chunk_bytes", positive(o.job.chunk_bytes)},
             {"fabric", given(o.job.fabric)},
             {"sync", given(o.job.sync)},
-            {"steer", o.job.steer},
+            {"steer", given(o.job.steer)},
             {"min_gbps", positive(o.output.min_gbps)},
             {"max_us", positive(o.output.max_us)}};
 }

@@ -50,13 +50,22 @@ std::optional<std::string> take_line(std::string& heard) {
 
 }  // namespace
 
+// g++ says so with macros, clang with features.
+#if defined(__has_feature)
+#define EF_HAS_FEATURE(x) __has_feature(x)
+#else
+#define EF_HAS_FEATURE(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    EF_HAS_FEATURE(address_sanitizer) || EF_HAS_FEATURE(thread_sanitizer)
+constexpr int usual_patience = 5;
+#else
+constexpr int usual_patience = 1;
+#endif
+
 int patience() {
     if (const char* p = getenv("EF_TEST_PATIENCE")) return std::max(1, atoi(p));
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return 5;
-#else
-    return 1;
-#endif
+    return usual_patience;
 }
 
 int repeats(int usual) {

@@ -25,7 +25,7 @@ struct config {
     int64_t chunk_bytes = 0;      // 0: the planner's
     std::string fabric;           // file or generator; empty: not known
     std::string sync;             // auto, none, pair, barrier
-    std::string steer;            // off, on
+    std::string steer;            // off, trace, on
     std::string link_failure;     // replan, error
     int64_t tcp_connections = 0;  // 0: the transport's choice
     std::string shm_single_copy;  // auto, on, off
