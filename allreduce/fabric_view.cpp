@@ -132,6 +132,7 @@ cost::link_price fabric_view::price(const algorithm& a, const plan_request& like
     p.in_pairs = exchanges(a, like);
     p.refused = r.refused;
     p.rounds = r.steps.rounds;
+    p.messages = r.steps.messages;
     p.worst_load = r.steps.worst_load;
     p.worst_link = r.steps.worst_link;
     if (&a == known_ && like.coll == EF_ALLREDUCE && !p.refused) {

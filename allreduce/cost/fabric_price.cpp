@@ -113,6 +113,12 @@ const fabric_candidate* cheapest(std::span<const fabric_candidate> all) noexcept
     const fabric_candidate* best = nullptr;
     for (const fabric_candidate& c : all)
         if (!c.refused && (!best || c.us < best->us)) best = &c;
+    if (!best) return best;
+    const double lowest = best->us;
+    for (const fabric_candidate& c : all)
+        if (!c.refused && c.us <= lowest * equal_prices &&
+            std::pair(c.worst_load, c.us) < std::pair(best->worst_load, best->us))
+            best = &c;
     return best;
 }
 

@@ -46,7 +46,12 @@ std::vector<fabric_candidate> price_on_fabric(const plan_request& like,
                                               const mapping::placement& where, uint64_t bytes,
                                               const simulation_options& o);
 
-/// The cheapest that is not refused, the first of several; null if all are.
+/// Prices that differ by less are the same: what a fabric's links do is not known better, and flows
+/// that meet do not share a link as evenly as a price assumes.
+constexpr double equal_prices = 1.05;
+
+/// The cheapest that is not refused; among equal prices the one whose flows meet least, then the
+/// cheaper, then the first; null if all are refused.
 const fabric_candidate* cheapest(std::span<const fabric_candidate> all) noexcept;
 
 }  // namespace ef::cost

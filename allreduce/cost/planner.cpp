@@ -1,5 +1,7 @@
 #include "allreduce/cost/planner.hpp"
 
+#include "allreduce/cost/fabric_price.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,9 +17,6 @@ constexpr uint64_t most_eager_bytes = 16 * 1024;
 // cache. Sockets need more to keep a connection busy through one system call.
 constexpr uint64_t chunk_intra = 128 * 1024;
 constexpr uint64_t chunk_inter = 256 * 1024;
-
-// Prices that differ by less are the same: what a fabric's links do is not known better.
-constexpr double near_enough = 1.05;
 
 bool leaves_host(const plan_request& r) {
     return std::any_of(r.host_of.begin(), r.host_of.end(),
@@ -58,8 +57,8 @@ result<decision> planner::decide(const plan_request& request, uint64_t bytes,
         if (!c.refused) {
             const price p = price_of(k.reading, r.nranks, ranks_per_host_, bytes, d.chunk_bytes, m);
             // The hosts' work and the links' run side by side.
-            c.ns = std::max(
-                p.ns, k.links.rounds * m.inter.alpha_ns + double(bytes) * k.links.ns_per_byte);
+            c.ns = std::max(p.ns, double(k.links.messages) * m.inter.alpha_ns +
+                                      double(bytes) * k.links.ns_per_byte);
             c.rounds = p.rounds;
         }
         d.candidates.push_back(c);
@@ -81,7 +80,7 @@ result<decision> planner::decide(const plan_request& request, uint64_t bytes,
     if (taken && !wanted && links_) {
         const double lowest = taken->ns;
         for (const candidate& c : d.candidates) {
-            if (c.refused || c.ns > lowest * near_enough) continue;
+            if (c.refused || c.ns > lowest * equal_prices) continue;
             if (std::pair(c.links.worst_load, c.ns) >=
                 std::pair(taken->links.worst_load, taken->ns))
                 continue;
@@ -101,7 +100,7 @@ result<decision> planner::decide(const plan_request& request, uint64_t bytes,
         d.reason = fmt::format(
             "fewest flows on a link among those within {:.0f} % of the lowest "
             "predicted time",
-            (near_enough - 1) * 100);
+            (equal_prices - 1) * 100);
     else d.reason = "lowest predicted time";
     return d;
 }

@@ -17,6 +17,7 @@ namespace ef::cost {
 /// its rounds of the fullest link's share over its capacity.
 struct link_price {
     double ns_per_byte = 0;
+    uint64_t messages = 0;  // one after another: an alpha for each
     uint32_t rounds = 0;    // in which something leaves a host
     bool in_pairs = false;  // ranks exchange: whom one sends to in a round is whom it hears from
     double worst_load = 0;  // flows on the fullest link of any round

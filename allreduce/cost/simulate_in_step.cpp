@@ -10,6 +10,8 @@ step_reader::step_reader(const fabric::routes& routes, const mapping::placement&
     : loads_(routes, where, subflows),
       g_(routes.net()),
       turn_(turn),
+      messages_in_(where.size()),
+      messages_out_(where.size()),
       received_(where.size()),
       sent_(where.size()) {}
 
@@ -23,9 +25,14 @@ void step_reader::add(const flow_round& r) {
         double& got = received_[size_t(f.to)];
         got += f.part;
         s.received = std::max(s.received, got);
+        s.messages =
+            std::max({s.messages, ++messages_in_[size_t(f.to)], ++messages_out_[size_t(f.from)]});
         if (loads_.on_fabric(f)) sent_[size_t(f.from)] += f.part * r.repeat;
     }
-    for (const flow& f : r.flows) received_[size_t(f.to)] = 0;
+    for (const flow& f : r.flows) {
+        received_[size_t(f.to)] = 0;
+        messages_in_[size_t(f.to)] = messages_out_[size_t(f.from)] = 0;
+    }
 
     for (const fabric::link_id l : loads_.touched()) {
         s.us_per_byte = std::max(s.us_per_byte, loads_.parts(l) * 8 / (g_.edge(l).gbps * 1000));
@@ -36,6 +43,7 @@ void step_reader::add(const flow_round& r) {
         profile_.worst_round = r.round;
     }
     profile_.rounds += r.repeat;
+    profile_.messages += uint64_t(r.repeat) * s.messages;
     profile_.sets.push_back(s);
 }
 
@@ -48,7 +56,7 @@ double price_in_step_us(const step_profile& p, uint64_t bytes, const simulation_
     if (!p.unreachable.ok()) return std::numeric_limits<double>::infinity();
     double us = 0;
     for (const step_profile::rounds_of& s : p.sets)
-        us += s.rounds * (o.alpha_us + s.us_per_byte * double(bytes) / o.efficiency) +
+        us += s.rounds * (s.messages * o.alpha_us + s.us_per_byte * double(bytes) / o.efficiency) +
               s.reducing * s.received * double(bytes) * o.gamma_ns_per_byte / 1000;
     return us;
 }

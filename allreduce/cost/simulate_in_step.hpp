@@ -11,11 +11,13 @@ namespace ef::cost {
 struct step_profile {
     struct rounds_of {
         uint32_t rounds = 0, reducing = 0;  // how many; how many of them come before the turn
-        double us_per_byte = 0;             // of the vector, on the link that takes longest
-        double received = 0;                // by the rank that receives most, in vectors
+        uint32_t messages = 0;   // that one rank sends, or receives, in a round: an alpha for each
+        double us_per_byte = 0;  // of the vector, on the link that takes longest
+        double received = 0;     // by the rank that receives most, in vectors
     };
     std::vector<rounds_of> sets;
     uint32_t rounds = 0;                        // with flows
+    uint64_t messages = 0;                      // of all rounds: how many alphas one after another
     double worst_load = 0;                      // flows on the fullest link
     fabric::link_id worst_link = fabric::none;  // the first with so many
     uint32_t worst_round = 0;                   // the first in which it has them
@@ -35,7 +37,8 @@ private:
     link_loads loads_;
     const fabric::graph& g_;
     uint32_t turn_;
-    std::vector<double> received_, sent_;  // by rank: in this round, in all
+    std::vector<uint32_t> messages_in_, messages_out_;  // by rank, in this round
+    std::vector<double> received_, sent_;               // by rank: in this round, in all
     step_profile profile_;
 };
 

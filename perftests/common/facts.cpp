@@ -53,13 +53,12 @@ struct alignas(128) ping_line {
 
 /// Wait for `turn` to become `want`; false after a second, so that a core that is never given to us
 /// ends the probe and not the program.
-bool wait_for(const ping_line& l, uint32_t want) {
+bool wait_for(const ping_line& l, uint32_t want, const deadline& whole) {
     for (uint32_t spins = 0; l.turn.load(std::memory_order_acquire) != want; ++spins) {
         cpu_relax();
         if (spins > 100'000) {
-            const deadline d = deadline::in_ms(1000);
             while (l.turn.load(std::memory_order_acquire) != want)
-                if (d.passed()) return false;
+                if (whole.passed()) return false;
             return true;
         }
     }
@@ -118,12 +117,13 @@ double core_round_trip_ns(int a, int b) {
     constexpr size_t batches = 21;
     ping_line line;
     std::array<double, batches> ns{};
+    const deadline whole = deadline::in_ms(1000);  // a few milliseconds where both have a core
     std::atomic<bool> bound_a{false}, bound_b{false}, good{true};
     // Even: the line is a's to write, odd: b's.
     std::thread echo([&] {
         bound_b = bind_to_core(b);
         for (uint32_t i = 0; i < rounds * batches && good; ++i) {
-            if (!wait_for(line, 2 * i + 1)) good = false;
+            if (!wait_for(line, 2 * i + 1, whole)) good = false;
             line.turn.store(2 * i + 2, std::memory_order_release);
         }
     });
@@ -133,9 +133,10 @@ double core_round_trip_ns(int a, int b) {
             const uint64_t start = now_ns();
             for (uint32_t r = 0; r < rounds && good; ++r, ++i) {
                 line.turn.store(2 * i + 1, std::memory_order_release);
-                if (!wait_for(line, 2 * i + 2)) good = false;
+                if (!wait_for(line, 2 * i + 2, whole)) good = false;
             }
-            if (i > 0) ns[i / rounds - 1] = double(now_ns() - start) / rounds;
+            // Given up within the first batch, i stands before its end.
+            if (good) ns[i / rounds - 1] = double(now_ns() - start) / rounds;
         }
     });
     serve.join();

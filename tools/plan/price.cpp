@@ -66,6 +66,9 @@ std::string taken(const column& c, const fabric::graph& g) {
     const std::string text = fmt::format("{}, {}", c.best->algo->name, text_of_us(c.best->us));
     if (!c.next) return text + "; nothing else serves this call";
     const double times = ratio(c, *c.next);
+    if (times < 1)
+        return text + fmt::format("; {} is faster by less than a price is worth, with {}",
+                                  c.next->algo->name, load_text(*c.next, g));
     if (times < 1.005) return text + fmt::format("; {} is as fast", c.next->algo->name);
     return text + fmt::format("; next {}, {} times that: {}", c.next->algo->name,
                               text_of_ratio(times), why(c, g));
@@ -127,7 +130,7 @@ void print_text(const options& o, const job& j, const std::vector<column>& colum
     if (o.plan.routing == "ecmp") fmt::print(", seed {}", o.plan.seed);
     if (o.plan.subflows > 1) fmt::print(", {} subflows", o.plan.subflows);
     fmt::print(
-        "\nassumed   {:g} us per round, {:g} ns per byte reduced, {:g} of line rate, all ranks "
+        "\nassumed   {:g} us per message, {:g} ns per byte reduced, {:g} of line rate, all ranks "
         "in step\n",
         o.cost.alpha_us, o.cost.gamma_ns_per_byte, o.cost.efficiency);
     print_table(j, columns);

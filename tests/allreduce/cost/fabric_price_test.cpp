@@ -66,9 +66,9 @@ TEST(FabricPrice, OnOneSwitchIsTheFormulaOfEachAlgorithm) {
     expect("halving_doubling", 6, 6 * alpha + most * t, 1, most);
     expect("halving_doubling:far", 6, 6 * alpha + most * t, 1, most);
     expect("doubling", 3, 3 * alpha + 3 * t, 1, 3);
-    expect("pairwise", 2, 2 * alpha + most * t, 7, most);
+    expect("pairwise", 2, 2 * 7 * alpha + most * t, 7, most);  // an alpha for each message
     expect("tree", 6, 6 * alpha + 6 * t, 1, 3);  // the root sends to three
-    EXPECT_EQ(cheapest(all)->algo->name, "pairwise");
+    EXPECT_EQ(cheapest(all)->algo->name, "hdrm");  // the first of equals
 }
 
 TEST(FabricPrice, ReadsOnceForAllSizes) {
@@ -90,7 +90,7 @@ TEST(FabricPrice, ReadsOnceForAllSizes) {
         }
     }
     // Direct sends the whole vector to three and is for short ones.
-    EXPECT_NEAR(named(price_on_fabric(readings, 12'500, {}), "direct").us, 5 + 3, 1e-9);
+    EXPECT_NEAR(named(price_on_fabric(readings, 12'500, {}), "direct").us, 3 * 5 + 3, 1e-9);
     EXPECT_STREQ(named(price_on_fabric(readings, 16'385, {}), "direct").refused,
                  "copies every message: for short vectors");
     EXPECT_EQ(named(price_on_fabric(readings, 16'384, {}), "direct").refused, nullptr);

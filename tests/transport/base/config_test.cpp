@@ -83,7 +83,8 @@ TEST(config, refuses_a_bad_value_and_says_what_is_accepted) {
 }
 
 TEST(config, names_every_variable_once_with_words_for_people) {
-    EXPECT_LE(config_table().size(), 16u);
+    // Room for what the transports that are still to come need; each one has to be measured.
+    EXPECT_LE(config_table().size(), 24u);
     for (const config_variable& v : config_table()) {
         EXPECT_TRUE(std::string(v.name).starts_with("EFLOPS_")) << v.name;
         EXPECT_STRNE(v.accepted, "") << v.name;
