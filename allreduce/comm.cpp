@@ -441,6 +441,11 @@ status comm::finish() {
         if (poll()) fruitless = 0;
         else pause(hold, fruitless);
     }
+    if (repair_ && !failed_.load(std::memory_order_relaxed)) {
+        hear_words();
+        repair_->leave();
+        for (repair::words w; repair_->next_word(w);) group_->tell(w);
+    }
     group_->leave();
     return failed_.load(std::memory_order_relaxed) ? failure_ : status();
 }

@@ -99,7 +99,10 @@ private:
     bool start_next();
     bool plan_anew(request* r);
     void hear_words();
+    std::vector<link_watch::watched> watched_peers() const;
     void watch_links(uint64_t now);
+    void act_on(const link_finding& f);
+    std::string wrong_link() const;
     void finish_current() noexcept;
     void tick();
     void fail(status why);
@@ -136,7 +139,8 @@ private:
     bool moved_since_tick_ = true;
     bool oversubscribed_ = false;  // more ranks on this host than cores
     uint64_t ticked_at_ns_ = 0;
-    uint64_t moved_at_ns_ = 0;  // last tick before which something had moved
+    uint64_t broken_since_ns_ = 0;  // a channel has been broken; 0: none is
+    uint64_t moved_at_ns_ = 0;      // last tick before which something had moved
     uint64_t quiet_since_ns_ =
         0;  // of the waiting thread: since when, and for how long nothing has moved
     uint64_t quiet_ns_ = 0;

@@ -59,6 +59,8 @@ public:
     result<std::vector<path::checked_path>> resteer(const path::steer_options& o = {});
     /// What was chosen last; null before steer().
     const path::steering* paths() const noexcept { return chosen_ ? &*chosen_ : nullptr; }
+    /// A source port that leads along the chosen way to `peer` and that no channel has; 0: none.
+    uint16_t spare_port(rank_t peer) const noexcept;
 
     /// "shm" or "tcp:eth0": how `peer` is or would be reached.
     std::string medium(rank_t peer) const;

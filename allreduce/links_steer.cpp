@@ -36,6 +36,11 @@ void links::dial_steered(rank_t peer) {
     group_.dial(peer, steered_lane(), count, ports);
 }
 
+uint16_t links::spare_port(rank_t peer) const noexcept {
+    const path::steered_peer* p = chosen_ ? chosen_->to(peer) : nullptr;
+    return p && p->ports.size() > std::max<size_t>(connections_, 1) ? p->ports.back() : 0;
+}
+
 status links::steers_unlike(rank_t peer) const {
     return status(
         EF_MISMATCH,

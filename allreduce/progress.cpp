@@ -88,12 +88,13 @@ bool comm::plan_anew(request* r) {
     if (!links.empty()) {
         selection_->leave_out(links);
         ++plan_version_;
+        if (watch_) watch_->forget();
         if (status s = choose_paths(); !s.ok()) {
             fail(s.in("choosing paths"));
             return false;
         }
-        log(EF_LOG_WARN, "rank {}: from {} on, plans leave out {}", rank(), r->site.text(),
-            selection_->text_of(links));
+        log(rank() == 0 ? EF_LOG_WARN : EF_LOG_INFO, "rank {}: from {} on, plans leave out {}",
+            rank(), r->site.text(), selection_->text_of(links));
     }
     if (r->plan_version == plan_version_) return true;
     result<const cached_program*> p = program_for(
@@ -197,38 +198,74 @@ void comm::tick() {
     watch_links(now);
     if (failed_.load(std::memory_order_relaxed)) return;
     const uint64_t grace = broken.left ? left_grace_ns : broken_grace_ns;
-    if (!broken.why.ok() && now - moved_at_ns_ > grace) return fail(broken.why);
-    if (now - moved_at_ns_ > uint64_t(config_.timeout_ms) * 1'000'000)
-        fail(status(EF_TIMEOUT,
-                    fmt::format("no progress for {} ms: {}{}", config_.timeout_ms, waiting_text(),
-                                watch_ && !watch_->last().empty() ? "; " + watch_->last() : "")));
+    // From the break on: where nothing has moved for long, the word of who failed and why may still
+    // be on its way.
+    if (broken.why.ok()) broken_since_ns_ = 0;
+    else if (broken_since_ns_ == 0) broken_since_ns_ = now;
+    if (!broken.why.ok() && now - std::max(moved_at_ns_, broken_since_ns_) > grace)
+        return fail(broken.why);
+    if (now - moved_at_ns_ <= uint64_t(config_.timeout_ms) * 1'000'000) return;
+    const std::string wrong = wrong_link();
+    fail(status(EF_TIMEOUT, fmt::format("no progress for {} ms: {}{}", config_.timeout_ms,
+                                        waiting_text(), wrong.empty() ? wrong : "; " + wrong)));
+}
+
+// Whose ways are looked at: first of those that are waited for.
+std::vector<link_watch::watched> comm::watched_peers() const {
+    std::vector<link_watch::watched> list;
+    const auto add = [&](rank_t peer) {
+        const bool there =
+            std::any_of(list.begin(), list.end(), [&](const auto& w) { return w.peer == peer; });
+        if (!there && peer != rank() && !group_->local(peer))
+            list.push_back({peer, links_->spare_port(peer)});
+    };
+    if (current_) {
+        for (const exec::waiting& w : exec_->waiting_for()) add(w.peer);
+        for (const lane& l : current_->call.prog->lanes) add(l.peer);
+    }
+    for (const request* r : p2p_->pending()) add(r->site.root_or_peer);
+    return list;
+}
+
+void comm::watch_links(uint64_t now) {
+    if (!watch_) return;
+    const uint64_t stalled_ms = (now - moved_at_ns_) / 1'000'000;
+    if (watch_->due(now, stalled_ms)) watch_->look(watched_peers());
+    watch_->step(now, stalled_ms);
+    for (link_finding f; watch_->next(f) && !failed_.load(std::memory_order_relaxed);) act_on(f);
 }
 
 // A link that has failed is left out of the plans of operations to come, or fails the pending one.
-void comm::watch_links(uint64_t now) {
-    if (!watch_) return;
-    std::vector<rank_t> peers;
-    if (current_)
-        for (const lane& l : current_->call.prog->lanes)
-            if (!group_->local(l.peer)) peers.push_back(l.peer);
-    watch_->step(now, peers, (now - moved_at_ns_) / 1'000'000);
-    for (link_finding f; watch_->next(f);) {
-        const fabric::graph& g = selection_->view()->net();
-        const bool known = f.link != fabric::none;
-        const bool of_a_host =
-            known && (g.at(g.edge(f.link).from).kind == fabric::node_kind::host ||
-                      g.at(g.edge(f.link).to).kind == fabric::node_kind::host);
-        log(EF_LOG_WARN, "rank {}: {}", rank(), f.text);
-        if (f.moved) {  // no link has failed, but chosen ways may meet now
-            const fabric::link_id again[] = {fabric::none - plan_version_};
-            if (links_->steers()) repair_->suspect(again);
-            continue;
-        }
-        if (config_.link_failure == "error") return fail(status(EF_PEER_LOST, f.text));
-        if (!known || of_a_host) continue;  // no plan goes round these
-        const fabric::link_id cable[] = {std::min(f.link, g.edge(f.link).reverse)};
-        repair_->suspect(cable);
+void comm::act_on(const link_finding& f) {
+    const fabric::graph& g = selection_->view()->net();
+    if (f.moved) {  // no link has failed, but chosen ways may meet now
+        log(links_->steers() ? EF_LOG_WARN : EF_LOG_INFO, "rank {}: {}", rank(), f.text);
+        const fabric::link_id again[] = {fabric::none - plan_version_};
+        if (links_->steers()) repair_->suspect(again);
+        return;
     }
+    const bool known = f.link != fabric::none;
+    const fabric::link_id cable[] = {known ? std::min(f.link, g.edge(f.link).reverse) : f.link};
+    const std::span<const fabric::link_id> out = selection_->view()->left_out();
+    if (known && std::find(out.begin(), out.end(), cable[0]) != out.end()) return;  // told before
+    log(f.proof ? EF_LOG_WARN : EF_LOG_INFO, "rank {}: {}", rank(), f.text);
+    if (f.proof == 0) return;
+    if (config_.link_failure == "error") return fail(status(EF_PEER_LOST, f.text));
+    const auto is_host = [&](fabric::node_id n) { return g.at(n).kind == fabric::node_kind::host; };
+    if (!known || is_host(g.edge(f.link).from) || is_host(g.edge(f.link).to))
+        return;  // no plan goes round these
+    repair_->suspect(cable);
+}
+
+// What is known of a failed link, here or by another rank's word; empty: nothing.
+std::string comm::wrong_link() const {
+    if (!watch_) return {};
+    std::string text = watch_->text(1);
+    if (text.empty() && repair_->last_suspect() < selection_->view()->net().links().size())
+        text = fmt::format("{} has found that link {} is down or not used any more",
+                           group_->name(repair_->last_suspicious()).text(),
+                           selection_->view()->net().text_of(repair_->last_suspect()));
+    return text.empty() ? watch_->text(0) : text;
 }
 
 void comm::hear_words() {
@@ -238,6 +275,7 @@ void comm::hear_words() {
             return fail(status(EF_MISMATCH, fmt::format("{} said what cannot be read",
                                                         group_->name(from).text())));
     if (!repair_) return;
+    if (group_->gone(0)) repair_->thaw();
     for (repair::words w; repair_->next_word(w);) group_->tell(w);
 }
 
@@ -261,6 +299,8 @@ std::vector<flight_waiting> comm::waiting_for() const {
 std::string comm::waiting_text() const {
     std::string text;
     size_t shown = 0;
+    if (!current_ && repair_ && repair_->frozen())
+        return "waiting for all ranks to say which operation is the first without a failed link";
     for (const flight_waiting& w : waiting_for()) {
         if (shown++ == 4) return text + ", ...";
         const char* what = w.sending ? "take" : "send";

@@ -142,6 +142,7 @@ plan selection::build(const choice& c, ef_collective_t coll, int root, bool in_p
 
 std::string selection::explain(const cost::decision& d, ef_collective_t coll,
                                uint64_t bytes) const {
+    std::lock_guard hold(lock_);  // links may be left out meanwhile
     static constexpr const char* words[] = {"as the bytes come", "by a handshake of each pair",
                                             "by a barrier of all ranks"};
     if (!view_) return cost::explain(d, request(coll, 0, false), bytes, model_);

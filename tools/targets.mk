@@ -39,7 +39,7 @@ lab-demo:
 # $(FUZZ_SECONDS). check-gtest runs the GoogleTest programs only: with SAN= this is the whole suite
 # under a sanitizer.
 SCRIPTS := tests/lint/includes tests/lint/man tests/lint/style tests/abi/run tests/install/run tests/launch/run \
-           tests/lab/run tests/lab/congestion
+           tests/lab/run tests/lab/congestion tests/lab/link_failure
 
 .PHONY: check check-run check-gtest check-gtest-run check-build
 check:

@@ -11,9 +11,15 @@ namespace {
 // offset size  field
 //    0     4   what      word_kind
 //    4     4   round     of freezing
-//    8     8   number    FROZEN: last started; RESUME: first that is planned anew
+//    8     8   number    FROZEN, LEFT: last started; RESUME: first that is planned anew
 //   16     4   links     how many link ids of 4 bytes follow
-enum word_kind : uint32_t { word_suspect = 1, word_freeze = 2, word_frozen = 3, word_resume = 4 };
+enum word_kind : uint32_t {
+    word_suspect = 1,
+    word_freeze = 2,
+    word_frozen = 3,
+    word_resume = 4,
+    word_left = 5
+};
 
 struct word_header {
     le<uint32_t> what, round;
@@ -71,6 +77,10 @@ bool repair::hear(rank_t from, std::span<const std::byte> word) {
     if (!read(word, h, links)) return false;
     switch (h.what) {
     case word_suspect:
+        if (!links.empty()) {
+            last_suspect_ = links.back();
+            last_suspicious_ = from;
+        }
         if (rank_ != 0) return true;
         waiting_.insert(links.begin(), links.end());
         freeze();
@@ -85,7 +95,13 @@ bool repair::hear(rank_t from, std::span<const std::byte> word) {
         if (rank_ != 0 || h.round != round_) return true;
         answered_.insert(from);
         greatest_ = std::max<uint64_t>(greatest_, h.number);
-        if (answered_.size() == size_t(nranks_)) resume();
+        resume();
+        return true;
+    case word_left:
+        if (rank_ != 0) return true;
+        left_.insert(from);
+        greatest_left_ = std::max<uint64_t>(greatest_left_, h.number);
+        resume();
         return true;
     case word_resume:
         if (from != 0) return false;
@@ -110,11 +126,19 @@ void repair::freeze() {
     out_.push_back(write(word_freeze, ++round_, 0, no_links));
 }
 
+// Once all have answered or left. What comes of a round after its end is not counted again.
 void repair::resume() {
+    std::set<rank_t> all = left_;
+    all.insert(answered_.begin(), answered_.end());
+    if (!freezing_ || waiting_.empty() || all.size() < size_t(nranks_)) return;
+    answered_.clear();
+    greatest_ = std::max(greatest_, greatest_left_);
     left_out_.insert(waiting_.begin(), waiting_.end());
     out_.push_back(write(word_resume, round_, greatest_ + 1, waiting_));
     waiting_.clear();
 }
+
+void repair::leave() { out_.push_back(write(word_left, 0, last_started_, no_links)); }
 
 std::vector<fabric::link_id> repair::start(uint64_t number) {
     last_started_ = number;

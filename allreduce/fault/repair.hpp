@@ -9,10 +9,13 @@
 //     rank 0       FREEZE n      ->  all          nobody starts a further collective
 //     every rank   FROZEN n, number of the last collective that it has started  ->  all
 //     rank 0       RESUME n, from = the greatest of these + 1, links  ->  all
+//     who leaves   LEFT, number of the last collective that it has started  ->  all
 //
 // What was started before `from` ends on the old plan, also on ranks that have yet to start it; what
 // comes after is planned without the links. A frozen rank goes on with what it has started, so
 // nothing waits for anything but the words themselves, and those have the communicator's deadline.
+// Who has left is not waited for. Where rank 0 has left, which is after all its operations, there
+// are none left that could be planned anew: who is frozen thaws.
 //
 // A state machine without clock or network: words in, words out. One thread at a time.
 #pragma once
@@ -43,6 +46,15 @@ public:
     /// The next word to be said to all. False: none.
     bool next_word(words& w);
 
+    /// This rank starts no further collective: its last word.
+    void leave();
+    /// Rank 0 has left, and all that it said has been heard.
+    void thaw() noexcept { frozen_ = false; }
+
+    /// What was suspected last, and by whom; `none`: nothing yet.
+    fabric::link_id last_suspect() const noexcept { return last_suspect_; }
+    rank_t last_suspicious() const noexcept { return last_suspicious_; }
+
     /// No further collective may be started now.
     bool frozen() const noexcept { return frozen_; }
 
@@ -62,6 +74,8 @@ private:
     rank_t rank_, nranks_;
     bool frozen_ = false;
     uint32_t round_ = 0;  // of freezing
+    fabric::link_id last_suspect_ = fabric::none;
+    rank_t last_suspicious_ = -1;
     uint64_t last_started_ = 0;
     std::set<fabric::link_id> said_;  // by this rank, or known to be out
     std::deque<words> out_;
@@ -71,8 +85,8 @@ private:
     bool freezing_ = false;
     std::set<fabric::link_id> waiting_;   // suspected, not yet left out
     std::set<fabric::link_id> left_out_;  // said in a RESUME
-    std::set<rank_t> answered_;
-    uint64_t greatest_ = 0;
+    std::set<rank_t> answered_, left_;
+    uint64_t greatest_ = 0, greatest_left_ = 0;
 };
 
 }  // namespace ef

@@ -320,9 +320,14 @@ status netlink::set_shape(int index, const shape& s) {
 
 status netlink::set_loss(int index, double percent) {
     const tcmsg hook = at_egress_hook(index);
-    message remove(RTM_DELQDISC, 0, hook);
-    remove.put_text(TCA_KIND, "clsact");
-    if (status s = ask(remove.get(), "loss", ENOENT); !s.ok()) return s;
+    // Where there was never one the kernel says ENOENT, where one has been removed EINVAL.
+    const auto remove = [&](int allowed) {
+        message m(RTM_DELQDISC, 0, hook);
+        m.put_text(TCA_KIND, "clsact");
+        return ask(m.get(), "loss", allowed);
+    };
+    if (!remove(ENOENT).ok())
+        if (status s = remove(EINVAL); !s.ok()) return s;
     if (percent <= 0) return {};
 
     message hold(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, hook);

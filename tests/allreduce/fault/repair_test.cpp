@@ -102,6 +102,40 @@ TEST(Repair, LeavesOutWhatWasFoundAndNothingElse) {
     EXPECT_FALSE(w.rank(1).next_word(word));
 }
 
+TEST(Repair, DoesNotWaitForWhoHasLeftAndReckonsWithWhatItHadStarted) {
+    repair zero(0, 2), one(1, 2);
+    const fabric::link_id l = 6;
+    zero.start(3);
+    one.start(9);  // ahead: of broadcasts that it only sent
+    one.leave();
+    repair::words w;
+    zero.suspect({&l, 1});
+    while (zero.next_word(w)) ASSERT_TRUE(zero.hear(0, w));
+    EXPECT_TRUE(zero.frozen());
+    while (one.next_word(w)) ASSERT_TRUE(zero.hear(1, w));
+    while (zero.next_word(w)) ASSERT_TRUE(zero.hear(0, w));
+    EXPECT_FALSE(zero.frozen());
+    EXPECT_TRUE(zero.start(9).empty());
+    EXPECT_EQ(zero.start(10), std::vector<fabric::link_id>{l});
+}
+
+TEST(Repair, ThawsWhereRankZeroHasLeft) {
+    repair zero(0, 2), one(1, 2);
+    const fabric::link_id l = 6;
+    zero.suspect({&l, 1});
+    repair::words w;
+    while (zero.next_word(w)) {
+        ASSERT_TRUE(zero.hear(0, w));
+        ASSERT_TRUE(one.hear(0, w));
+    }
+    EXPECT_TRUE(one.frozen());
+    EXPECT_EQ(one.last_suspect(), l);
+    EXPECT_EQ(one.last_suspicious(), 0);
+    one.thaw();
+    EXPECT_FALSE(one.frozen());
+    EXPECT_TRUE(one.start(1).empty());
+}
+
 TEST(Repair, RefusesWordsThatCannotBeRead) {
     repair r(1, 4);
     std::vector<std::byte> word(20);
