@@ -214,11 +214,12 @@ void verdict::append_json_to(const std::string& file,
                 j["ratio"] = ratio;
                 if (at_most > 0) j["bar"] = at_most, j["met"] = ratio <= at_most;
             }
-            j["time_utc"] = machine.time_utc;
-            j["kernel"] = machine.kernel;
-            j["cpu"] = machine.cpu;
-            j["cores"] = machine.cores.size();
-            j["library"] = machine.library;
+            const auto& m = machine;
+            j["time_utc"] = m.time_utc;
+            j["kernel"] = m.kernel;
+            j["cpu"] = m.cpu;
+            j["cores"] = m.cores.size();
+            j["library"] = m.library;
             j["core_round_trip_before_ns"] = probe_before_ns;
             j["core_round_trip_after_ns"] = probe_after_ns;
             fmt::print(f, "{}\n", j.dump());
