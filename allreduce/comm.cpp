@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@ namespace ef {
 namespace {
 
 constexpr size_t programs_kept = 256;
+constexpr uint64_t linger_ns = 5'000'000'000;
 
 const char* collective_name(ef_collective_t c) noexcept {
     switch (c) {
@@ -447,7 +449,21 @@ status comm::finish() {
         for (repair::words w; repair_->next_word(w);) group_->tell(w);
     }
     group_->leave();
+    linger();
     return failed_.load(std::memory_order_relaxed) ? failure_ : status();
+}
+
+// A peer that dies now takes its bytes with it, and a link that is down may stay down: not for ever.
+void comm::linger() noexcept {
+    const uint64_t most_ns = std::min<uint64_t>(uint64_t(config_.timeout_ms) * 1'000'000, linger_ns);
+    const uint64_t until = now_ns() + most_ns;
+    for (;;) {
+        const bool data = failed_.load(std::memory_order_relaxed) || links_->delivered();
+        group_->progress();
+        if ((data && group_->delivered()) || now_ns() > until) return;
+        const timespec nap{0, 100'000};
+        nanosleep(&nap, nullptr);
+    }
 }
 
 void comm::abort() noexcept {

@@ -67,7 +67,8 @@ public:
     /// One look; frees it and sets `done` if finished.
     status test(request* r, bool& done);
 
-    /// Finish what was started, within the timeout, then say goodbye.
+    /// Finish what was started, within the timeout, then say goodbye and wait (at most 5 s) until it
+    /// and all data are with the peers.
     status finish();
     void abort() noexcept;
 
@@ -110,6 +111,7 @@ private:
     std::string waiting_text() const;
     void write_flight_record(const std::vector<flight_waiting>& waiting);
     void pause(comm_lock& hold, unsigned fruitless);
+    void linger() noexcept;
     void sleep_until_news(comm_lock& hold);
     bool others_pending();
     bool idle() const noexcept { return !current_ && queue_.empty() && p2p_->idle(); }

@@ -77,6 +77,17 @@ result<bool> links::progress() {
     return any;
 }
 
+bool links::delivered() noexcept {
+    bool all = true;
+    for (table& t : table_)
+        for (const std::unique_ptr<channel>& c : t.owned) {
+            if (!c) continue;
+            c->progress();
+            all &= c->delivered();
+        }
+    return all;
+}
+
 result<std::unique_ptr<channel>> links::make(std::vector<link> sockets) {
     const rank_t peer = sockets.front().peer;
     log(EF_LOG_DEBUG, "links: rank {} reaches {} through {}", group_.rank(),

@@ -36,6 +36,9 @@ public:
     /// if one was made.
     result<bool> progress();
 
+    /// Let what is still on its way out go on. True when closing would lose nothing.
+    bool delivered() noexcept;
+
     /// Is a channel wanted that is not there yet?
     bool connecting() const noexcept { return missing_ > 0; }
 

@@ -98,6 +98,9 @@ public:
     /// peer's death, notices).
     virtual void attend() noexcept {}
 
+    /// Would closing now lose nothing of what send() has taken? True also once it is broken.
+    virtual bool delivered() noexcept { return true; }
+
     /// What broke it, or OK.
     virtual const status& error() const noexcept = 0;
 

@@ -1,5 +1,7 @@
 #include "transport/bootstrap/connection.hpp"
 
+#include "transport/base/socket.hpp"
+
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -20,6 +22,10 @@ connection::~connection() {
     char waste[4096];
     for (int i = 0; i < 64 && recv(socket_.get(), waste, sizeof(waste), MSG_DONTWAIT) > 0; ++i) {
     }
+}
+
+bool connection::delivered() const noexcept {
+    return broken_ || (flushed() && ef::delivered(socket_.get()));
 }
 
 void connection::end(std::string why) {

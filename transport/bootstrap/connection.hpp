@@ -30,6 +30,8 @@ public:
     /// The next whole frame that has arrived.
     bool next(frame& f);
     bool flushed() const noexcept { return sent_ == out_.size(); }
+    /// The peer's kernel has all of it, or never will.
+    bool delivered() const noexcept;
     /// It has ended (after all frames that next() still gives), and why.
     bool broken() const noexcept { return broken_; }
     const std::string& why() const noexcept { return why_; }

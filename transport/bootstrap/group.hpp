@@ -107,6 +107,9 @@ public:
     virtual bool next_word(rank_t& from, std::vector<std::byte>& data) = 0;
     /// Say goodbye to the neighbours. Does not block; the destructor closes.
     virtual void leave() noexcept = 0;
+    /// Has all that was said, the goodbye included, reached the neighbours' machines? If not: progress(),
+    /// and ask again. Closing earlier may lose it.
+    virtual bool delivered() noexcept = 0;
 };
 
 }  // namespace ef

@@ -43,6 +43,7 @@ public:
     void abort(const status& why) noexcept override;
     void suspect(rank_t peer, const status& why) noexcept override;
     void leave() noexcept override;
+    bool delivered() noexcept override;
     void tell(std::span<const std::byte> data) override;
     bool next_word(rank_t& from, std::vector<std::byte>& data) override;
 

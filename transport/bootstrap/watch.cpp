@@ -121,4 +121,10 @@ void group_impl::progress() noexcept { look(0); }
 
 void group_impl::leave() noexcept { goodbye(rank_, -1); }
 
+bool group_impl::delivered() noexcept {
+    return std::all_of(neighbours_.begin(), neighbours_.end(), [](const auto& n) {
+        return !n.second.line || n.second.line->delivered();
+    });
+}
+
 }  // namespace ef

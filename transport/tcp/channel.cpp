@@ -1,5 +1,6 @@
 #include "transport/tcp/channel.hpp"
 
+#include "transport/base/socket.hpp"
 #include "transport/tcp/inbox.hpp"
 #include "transport/tcp/outbox.hpp"
 
@@ -7,6 +8,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace ef {
@@ -94,6 +96,7 @@ public:
     }
 
     void attend() noexcept override;
+    bool delivered() noexcept override;
     const status& error() const noexcept override { return error_; }
     size_t max_message() const noexcept override { return tcp::max_message; }
     size_t max_copy() const noexcept override { return tcp::max_copy; }
@@ -117,6 +120,12 @@ private:
     peer_name peer_;
     std::string medium_;
 };
+
+bool tcp_channel::delivered() noexcept {
+    if (!error_.ok()) return true;
+    return out_.idle() && std::all_of(sockets_.begin(), sockets_.end(),
+                                      [](const fd& s) { return ef::delivered(s.get()); });
+}
 
 // Whoever receives all the time would never call progress(): what comes in lets as much go out.
 void tcp_channel::after_reading() noexcept {

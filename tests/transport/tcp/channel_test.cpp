@@ -102,6 +102,38 @@ protected:
     std::unique_ptr<channel> channel_;
 };
 
+TEST_F(TcpChannel, IsNotDeliveredUntilThePeersKernelHasAllOfIt) {
+    open();
+    EXPECT_TRUE(channel_->delivered());
+    const bytes big = payload(1, 16 << 20);  // more than both kernels buffer
+    ASSERT_TRUE(channel_->send(1, big.data(), big.size(), ownership::borrow));
+    channel_->progress();
+    EXPECT_FALSE(channel_->delivered());
+    bytes sink(1 << 20);
+    size_t got = 0;
+    const uint64_t until = now_ns() + 10'000'000'000;
+    while (!channel_->delivered() && now_ns() < until) {
+        const ssize_t n = recv(peer_[0].get(), sink.data(), sink.size(), MSG_DONTWAIT);
+        if (n > 0) got += size_t(n);
+        channel_->progress();
+    }
+    EXPECT_TRUE(channel_->delivered());
+    EXPECT_GT(got, 0u);
+    EXPECT_EQ(channel_->completed(), 1u);
+}
+
+TEST_F(TcpChannel, IsDeliveredOnceThereIsNobodyToDeliverTo) {
+    open();
+    const bytes big = payload(1, 16 << 20);
+    ASSERT_TRUE(channel_->send(1, big.data(), big.size(), ownership::borrow));
+    channel_->progress();
+    EXPECT_FALSE(channel_->delivered());
+    peer_.clear();
+    const uint64_t until = now_ns() + 10'000'000'000;
+    while (!channel_->delivered() && now_ns() < until) channel_->attend();
+    EXPECT_TRUE(channel_->delivered());
+}
+
 TEST_F(TcpChannel, AssemblesAMessageThatComesByteByByte) {
     open();
     const bytes p = payload(1, 100);
