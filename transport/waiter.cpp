@@ -65,7 +65,10 @@ void waiter::prepare() noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // W1, pairs with the fence in ring_bell()
 }
 
-void waiter::cancel() noexcept { bell().asleep.store(awake, std::memory_order_relaxed); }
+void waiter::cancel() noexcept {
+    how_ = awake;
+    bell().asleep.store(awake, std::memory_order_relaxed);
+}
 
 void waiter::sleep(int timeout_ms) noexcept {
     if (how_ == in_epoll) {

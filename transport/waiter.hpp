@@ -49,6 +49,8 @@ public:
     /// and call sleep() if there is still nothing, or cancel().
     void prepare() noexcept;
     void cancel() noexcept;
+    /// Between prepare() and the end of sleep(): a channel whose news costs something to ask for asks now.
+    bool prepared() const noexcept { return how_ != 0; }
     /// Sleep until news or `timeout_ms`.
     void sleep(int timeout_ms) noexcept;
 

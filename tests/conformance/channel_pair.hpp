@@ -27,6 +27,8 @@ public:
     /// This process does not need the end of `side`.
     virtual void drop(int side) = 0;
     virtual std::string name() const = 0;
+    /// False: both ends must be in this process.
+    virtual bool across_processes() const { return true; }
 };
 
 using bytes = std::vector<std::byte>;
