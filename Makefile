@@ -46,6 +46,12 @@ HAVE_PMIX  := $(if $(filter no,$(WITH_PMIX)),,$(shell pkg-config --exists pmix 2
 ifeq ($(WITH_PMIX)$(HAVE_PMIX),yes)
 $(error WITH_PMIX=yes, but pkg-config knows no pmix: install libpmix-dev)
 endif
+# RDMA: a module of its own, opened at run time; without libibverbs' header it is not built.
+WITH_VERBS ?= auto
+HAVE_VERBS := $(if $(filter no,$(WITH_VERBS)),,$(shell pkg-config --exists libibverbs 2>/dev/null && echo yes))
+ifeq ($(WITH_VERBS)$(HAVE_VERBS),yes)
+$(error WITH_VERBS=yes, but pkg-config knows no libibverbs: install libibverbs-dev)
+endif
 ifeq ($(HAVE_PMIX),yes)
 DEFS += -DEF_HAVE_PMIX=1 $(PMIX_FLAGS)
 endif
@@ -61,7 +67,8 @@ LAB_LIBS     = -lnl-3
 Q = $(if $(V),,@printf '  %-5s %s\n' $(1) $(or $(2),$@);)
 
 # ---------------------------------------------------------------- what is built
-LIB_SRC   := $(sort $(shell find $(wildcard transport affinity allreduce) -name '*.cpp'))
+MODULE_SRC := $(sort $(wildcard transport/verbs/module/*.cpp))
+LIB_SRC   := $(filter-out $(MODULE_SRC),$(sort $(shell find $(wildcard transport affinity allreduce) -name '*.cpp')))
 LIB_OBJ   := $(LIB_SRC:%.cpp=$B/%.o)
 COMMON_SRC := $(sort $(wildcard perftests/common/*.cpp))
 COMMON_OBJ := $(COMMON_SRC:%.cpp=$B/%.o)
@@ -78,11 +85,12 @@ MAN       := $(wildcard man/*.1 man/*.3 man/*.5 man/*.7)
 HEADERS   := $(wildcard include/eflops/*.h)
 
 LIB  := $B/libeflops.so.$(VERSION)
+VERBS_LIB := $(if $(HAVE_VERBS),$B/libeflops-verbs.so)
 AR_LIB := $B/libeflops.a
 
 .PHONY: all lib programs tests benches fuzzers help
 all: lib programs
-lib: $(LIB) $B/libeflops.so $B/libeflops.so.$(SOVER) $(AR_LIB)
+lib: $(LIB) $B/libeflops.so $B/libeflops.so.$(SOVER) $(AR_LIB) $(VERBS_LIB)
 programs: $(BIN)
 tests: $(TEST_BIN)
 benches: $(BENCH_BIN)
@@ -96,6 +104,8 @@ $(LIB): $(LIB_OBJ) include/libeflops.map
 	  -Wl,--version-script=include/libeflops.map $(ALL_LDFLAGS) -o $@ $(LIB_OBJ) $(LIBS)
 $B/libeflops.so $B/libeflops.so.$(SOVER): $(LIB)
 	@ln -sf $(notdir $(LIB)) $@
+$B/libeflops-verbs.so: $(MODULE_SRC:%.cpp=$B/%.o)
+	$(call Q,LD)$(CXX) -shared $(if $(SAN),,-Wl,-z,defs) $(ALL_LDFLAGS) -o $@ $^ -libverbs
 # For tests only: they look inside, and the shared library hides what is not promised.
 $(AR_LIB): $(LIB_OBJ)
 	$(call Q,AR)rm -f $@ && $(AR) rcs $@ $^

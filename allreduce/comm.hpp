@@ -39,7 +39,9 @@ public:
     links& all_links() noexcept { return *links_; }
     selection& planner() noexcept { return *selection_; }
     /// Whether ranks of one host reach each other through shared memory.
-    bool shares_memory() const noexcept { return config_.transport != "tcp"; }
+    bool shares_memory() const noexcept {
+        return config_.transport == "auto" || config_.transport == "shm";
+    }
     /// The chosen paths of this rank's data, a line each, and what they share; empty if they are not
     /// chosen.
     std::string paths_text();

@@ -3,6 +3,7 @@
 #include "transport/base/log.hpp"
 #include "transport/shm/channel.hpp"
 #include "transport/tcp/channel.hpp"
+#include "transport/verbs/channel.hpp"
 
 #include <algorithm>
 
@@ -20,6 +21,7 @@ links::links(group& g, waiter& w, const config& c)
       waiter_(w),
       single_copy_(c.shm_single_copy),
       connections_(uint16_t(c.tcp_connections)),
+      config_(c),
       steers_(c.steer != "off"),
       traces_only_(c.steer == "trace"),
       steered_sockets_(size_t(g.nranks())) {
@@ -41,9 +43,9 @@ void links::want(rank_t peer, traffic t) {
     const bool same_host = group_.info(peer).host_id == group_.info(group_.rank()).host_id;
     const uint16_t automatic = same_host ? 1 : connections_between_hosts;
     group_.want(peer, uint16_t(t),
-                group_.local(peer) ? 1
-                : connections_     ? connections_
-                                   : automatic);
+                group_.local(peer) || by_verbs(peer) ? 1
+                : connections_                       ? connections_
+                                                     : automatic);
 }
 
 result<bool> links::progress() {
@@ -95,9 +97,33 @@ result<std::unique_ptr<channel>> links::make(std::vector<link> sockets) {
     if (sockets.front().local)
         return make_shm_channel(group_.name(peer), std::move(sockets.front().socket),
                                 group_.rank() < peer, single_copy_, waiter_);
+    if (by_verbs(peer)) return make_verbs(std::move(sockets.front()));
     std::vector<fd> fds;
     for (link& l : sockets) fds.push_back(std::move(l.socket));
     return make_tcp_channel(group_.name(peer), std::move(fds), medium(peer), waiter_);
+}
+
+bool links::by_verbs(rank_t peer) const noexcept {
+    return !group_.local(peer) && !group_.info(peer).rails.empty() &&
+           !group_.info(group_.rank()).rails.empty();
+}
+
+result<std::unique_ptr<channel>> links::make_verbs(link l) {
+    if (rails_.empty()) {
+        result<std::vector<verbs::rail_plan>> plan = verbs::plan_rails(config_);
+        if (!plan.ok()) return plan.why();
+        result<std::vector<std::unique_ptr<verbs::rail>>> opened =
+            verbs::open_rails(*plan, config_);
+        if (!opened.ok()) return opened.why();
+        rails_ = std::move(*opened);
+    }
+    verbs::channel_setup s;
+    s.peer = group_.name(l.peer);
+    s.socket = std::move(l.socket);
+    for (const auto& r : rails_) s.rails.push_back(r.get());
+    s.lanes = uint32_t(rails_.size()) * uint32_t(std::max<int64_t>(config_.verbs_lanes, 1));
+    s.ring_bytes = size_t(config_.verbs_ring);
+    return verbs::make_channel(std::move(s), waiter_);
 }
 
 links::break_report links::attend() {
@@ -126,6 +152,7 @@ links::break_report links::attend() {
 std::string links::medium(rank_t peer) const {
     if (peer == group_.rank()) return "self";
     if (group_.local(peer)) return "shm";
+    if (by_verbs(peer)) return "verbs:" + group_.info(group_.rank()).rails;
     return "tcp:" + group_.info(group_.rank()).interface_;
 }
 

@@ -12,6 +12,7 @@
 #include "transport/bootstrap/group.hpp"
 #include "transport/path/steer.hpp"
 #include "transport/transport.hpp"
+#include "transport/verbs/rails.hpp"
 
 #include <memory>
 #include <optional>
@@ -77,6 +78,9 @@ private:
     };
 
     result<std::unique_ptr<channel>> make(std::vector<link> sockets);
+    /// Do both ends have RDMA ports, and are they to be used?
+    bool by_verbs(rank_t peer) const noexcept;
+    result<std::unique_ptr<channel>> make_verbs(link l);
 
     // links_steer.cpp
     bool one_way(rank_t peer, traffic t) const noexcept;
@@ -92,7 +96,9 @@ private:
     waiter& waiter_;
     std::string single_copy_;
     uint16_t connections_;
-    int missing_ = 0;  // wanted, not made
+    config config_;
+    std::vector<std::unique_ptr<verbs::rail>> rails_;  // opened for the first peer; outlive table_
+    int missing_ = 0;                                  // wanted, not made
     table table_[2];
 
     bool steers_;

@@ -20,7 +20,7 @@ constexpr uint32_t generations = 128;
 }  // namespace
 
 bool links::one_way(rank_t peer, traffic t) const noexcept {
-    return steers_ && t == traffic::collectives && !group_.local(peer);
+    return steers_ && t == traffic::collectives && !group_.local(peer) && !by_verbs(peer);
 }
 
 uint16_t links::steered_lane() const noexcept {

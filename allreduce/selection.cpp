@@ -41,7 +41,8 @@ result<std::shared_ptr<selection>> selection::create(group& g, const config& c) 
     int least_cores = cores_of_host(g, 0);
     for (rank_t r = 0; r < g.nranks(); ++r) {
         // Where shared memory is switched off, a rank is as far from its neighbour as from anybody.
-        const std::string id = c.transport == "tcp" ? fmt::format("rank {}", r) : g.info(r).host_id;
+        const bool shares = c.transport == "auto" || c.transport == "shm";
+        const std::string id = shares ? g.info(r).host_id : fmt::format("rank {}", r);
         s->host_of_.push_back(hosts.emplace(id, int(hosts.size())).first->second);
         ranks_per_host = std::max(ranks_per_host, ++ranks_on[g.info(r).host_id]);
         if (ranks_on[g.info(r).host_id] == 1)

@@ -52,8 +52,8 @@ const std::vector<row>& rows() {
         {{"EFLOPS_INTERFACE", "", "an interface name, an address or a prefix such as 10.1.0.0/16",
           "network interface for tcp"},
          text{&config::interface_}},
-        {{"EFLOPS_TRANSPORT", "auto", "auto, shm or tcp", "how ranks reach each other"},
-         word{&config::transport, {"auto", "shm", "tcp"}}},
+        {{"EFLOPS_TRANSPORT", "auto", "auto, shm, tcp or verbs", "how ranks reach each other"},
+         word{&config::transport, {"auto", "shm", "tcp", "verbs"}}},
         {{"EFLOPS_TIMEOUT_MS", "60000", "1 to 86400000",
           "milliseconds without progress after which a call fails"},
          integer{&config::timeout_ms, 1, 86'400'000}},
@@ -80,6 +80,20 @@ const std::vector<row>& rows() {
         {{"EFLOPS_SHM_SINGLE_COPY", "auto", "auto, on or off",
           "read peers' private memory with process_vm_readv"},
          word{&config::shm_single_copy, {"auto", "on", "off"}}},
+        {{"EFLOPS_DEVICE", "auto", "auto or RDMA ports such as mlx5_0/1,mlx5_1/1",
+          "the RDMA ports that this rank uses"},
+         text{&config::device}},
+        {{"EFLOPS_GID_INDEX", "-1", "-1 to 255",
+          "which GID of an RDMA port is used; -1 leaves it to the transport"},
+         integer{&config::gid_index, -1, 255}},
+        {{"EFLOPS_VERBS_LANES", "0", "0 to 8",
+          "queue pairs per peer and RDMA port; 0 leaves it to the transport"},
+         integer{&config::verbs_lanes, 0, 8}},
+        {{"EFLOPS_VERBS_RING", "1048576", "65536 to 67108864, a multiple of 4096",
+          "bytes of registered memory into which each peer writes, the same on all ranks"},
+         integer{&config::verbs_ring, 65536, 64 << 20}},
+        {{"EFLOPS_VERBS_MODULE", "", "a path", "where libeflops-verbs.so is"},
+         text{&config::verbs_module}},
         {{"EFLOPS_CALIBRATION", "auto", "auto, off or a file",
           "where measured alpha, beta, gamma are kept"},
          text{&config::calibration}},
@@ -104,6 +118,7 @@ status assign(config& c, const row& r, std::string_view value) {
         if (err != std::errc() || end != value.data() + value.size() || n < i->least || n > i->most)
             return refuse(r.about, value);
         if (i->field == &config::chunk_bytes && n != 0 && n < 1024) return refuse(r.about, value);
+        if (i->field == &config::verbs_ring && n % 4096) return refuse(r.about, value);
         c.*(i->field) = n;
         return {};
     }

@@ -19,7 +19,7 @@ struct config {
     std::string key_file;
     std::string host_id;  // ranks with equal host_id share memory; empty: from the kernel
     std::string interface_;
-    std::string transport;  // auto, shm, tcp
+    std::string transport;  // auto, shm, tcp, verbs
     int64_t timeout_ms = 0;
     std::string algorithm;        // auto or a name
     int64_t chunk_bytes = 0;      // 0: the planner's
@@ -29,6 +29,11 @@ struct config {
     std::string link_failure;     // replan, error
     int64_t tcp_connections = 0;  // 0: the transport's choice
     std::string shm_single_copy;  // auto, on, off
+    std::string device;           // auto, or RDMA ports: "mlx5_0/1,mlx5_1/1"
+    int64_t gid_index = -1;       // -1: by the rules of transport/verbs
+    int64_t verbs_lanes = 0;      // QPs per peer and port; 0: the transport's choice
+    int64_t verbs_ring = 0;       // bytes, per peer
+    std::string verbs_module;     // path of libeflops-verbs.so; empty: beside libeflops.so
     std::string calibration;      // auto, off, or a file
     std::string flight_dir;       // where a stalled rank writes its record; empty: nowhere
     std::string log;              // error, warn, info, debug

@@ -25,7 +25,7 @@ bool rank_within(uint32_t r, rank_t nranks) { return r < uint32_t(nranks); }
 
 void put_info(writer& w, const peer_info& p) {
     w.text(p.host).text(p.host_id).put(uint32_t(p.pid)).text(p.cpus);
-    w.text(p.address).text(p.unix_name).text(p.interface_);
+    w.text(p.address).text(p.unix_name).text(p.interface_).text(p.rails);
 }
 
 void get_info(reader& r, peer_info& p) {
@@ -36,6 +36,7 @@ void get_info(reader& r, peer_info& p) {
     p.address = r.text();
     p.unix_name = r.text();
     p.interface_ = r.text();
+    p.rails = r.text();
 }
 
 void get_id(reader& r, group_id& id) {

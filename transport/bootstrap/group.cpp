@@ -3,6 +3,7 @@
 #include "transport/base/log.hpp"
 #include "transport/bootstrap/group_impl.hpp"
 #include "transport/bootstrap/identity.hpp"
+#include "transport/verbs/rails.hpp"
 
 #include <fmt/core.h>
 #include <sodium.h>
@@ -60,7 +61,7 @@ peer_name group_impl::name(rank_t r) const {
 bool group_impl::local(rank_t r) const noexcept {
     if (r == rank_) return true;
     if (config_.transport == "shm") return true;
-    return config_.transport != "tcp" && info(r).host_id == info(rank_).host_id;
+    return config_.transport == "auto" && info(r).host_id == info(rank_).host_id;
 }
 
 /// The poller and, for a group of more than one, the two listeners.
@@ -97,6 +98,9 @@ status group_impl::join(launch& l) {
     const deadline d = patience();
     sequence_ = l.sequence;
     infos_[size_t(rank_)] = describe_self(config_);
+    result<std::string> rails = verbs::usable_rails(config_);
+    if (!rails.ok()) return rails.why();
+    infos_[size_t(rank_)].rails = std::move(*rails);
     if (status s = open(false, nullptr); !s.ok()) return s;
     if (nranks_ > 1) {
         result<std::vector<endpoint>> root = find_root(l, d);

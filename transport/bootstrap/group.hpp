@@ -39,6 +39,7 @@ struct peer_info {
     std::string address;     // "ip:port" or "[ip6]:port" of its data listener
     std::string unix_name;   // of its abstract unix listener
     std::string interface_;  // name of the interface behind `address`
+    std::string rails;       // RDMA ports that it can use: "mlx5_0/1,mlx5_1/1"; empty: none
 };
 
 /// One authenticated connection for a channel.
