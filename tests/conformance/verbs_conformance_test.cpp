@@ -14,5 +14,18 @@ INSTANTIATE_TEST_SUITE_P(verbs, channel_suite,
                                          std::make_shared<fake_verbs_factory>(2, 4, 512 << 10, 11)),
                          factory_name);
 
+std::vector<std::shared_ptr<pair_factory>> real_factories() {
+    if (!getenv("EF_TEST_RAILS")) return {};
+    return {std::make_shared<real_verbs_factory>(1, 1), std::make_shared<real_verbs_factory>(1, 2),
+            std::make_shared<real_verbs_factory>(2, 2)};
+}
+
+TEST(VerbsConformance, RunsOverRealDevices) {
+    if (real_factories().empty())
+        GTEST_SKIP() << "no RDMA devices are lent (EF_TEST_RAILS=rxe0,rxe1,...): make check-verbs";
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, channel_suite, testing::ValuesIn(real_factories()), factory_name);
+
 }  // namespace
 }  // namespace ef::conformance

@@ -4,8 +4,11 @@
 #include "tests/conformance/channel_pair.hpp"
 #include "tests/support/fake_verbs.hpp"
 #include "transport/verbs/channel.hpp"
+#include "transport/verbs/rails.hpp"
 
 #include <sys/socket.h>
+
+#include <sstream>
 
 namespace ef::conformance {
 
@@ -63,6 +66,68 @@ private:
     uint32_t rails_, lanes_;
     size_t ring_bytes_;
     uint64_t seed_;
+    std::vector<std::unique_ptr<verbs::rail>> rail_[2];
+    int socket_[2] = {-1, -1};
+};
+
+/// The same over the RDMA devices that EF_TEST_RAILS lends ("rxe0,rxe1"): side 0 has those at even
+/// places, side 1 the others.
+class real_verbs_factory final : public pair_factory {
+public:
+    real_verbs_factory(uint32_t rails, uint32_t lanes) : rails_(rails), lanes_(lanes) {}
+    ~real_verbs_factory() override {
+        drop(0);
+        drop(1);
+    }
+
+    void open() override {
+        int both[2] = {-1, -1};
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) != 0)
+            ADD_FAILURE() << "socketpair: " << strerror(errno);
+        for (int side = 0; side < 2; ++side) socket_[side] = both[side];
+    }
+
+    // The device is opened by the process that uses it.
+    std::unique_ptr<channel> end(int side, int peer_pid, waiter& w) override {
+        config c;
+        std::istringstream list(getenv("EF_TEST_RAILS"));
+        uint32_t n = 0;
+        for (std::string one; std::getline(list, one, ',');)
+            if (int(n++ % 2) == side && n <= 2 * rails_)
+                c.device += (c.device.empty() ? "" : ",") + one;
+        if (const char* module = getenv("EFLOPS_VERBS_MODULE")) c.verbs_module = module;
+        result<std::vector<verbs::rail_plan>> plan = verbs::plan_rails(c);
+        if (!plan.ok()) {
+            ADD_FAILURE() << plan.why().text();
+            return nullptr;
+        }
+        result<std::vector<std::unique_ptr<verbs::rail>>> rails = verbs::open_rails(*plan, c);
+        if (!rails.ok()) {
+            ADD_FAILURE() << rails.why().text();
+            return nullptr;
+        }
+        rail_[side] = std::move(*rails);
+        verbs::channel_setup s;
+        s.peer = {1 - side, "here", peer_pid};
+        s.socket = fd(std::exchange(socket_[side], -1));
+        for (auto& r : rail_[side]) s.rails.push_back(r.get());
+        s.lanes = lanes_;
+        result<std::unique_ptr<channel>> made = verbs::make_channel(std::move(s), w);
+        if (made.ok()) return std::move(*made);
+        ADD_FAILURE() << made.why().text();
+        return nullptr;
+    }
+
+    void drop(int side) override {
+        if (socket_[side] >= 0) close(std::exchange(socket_[side], -1));
+    }
+
+    std::string name() const override {
+        return std::to_string(rails_) + "_rails_" + std::to_string(lanes_) + "_lanes";
+    }
+
+private:
+    uint32_t rails_, lanes_;
     std::vector<std::unique_ptr<verbs::rail>> rail_[2];
     int socket_[2] = {-1, -1};
 };

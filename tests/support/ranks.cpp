@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -46,6 +47,16 @@ std::optional<std::string> take_line(std::string& heard) {
     std::string line = heard.substr(0, end);
     heard.erase(0, end + 1);
     return line;
+}
+
+// Where RDMA devices are lent to the tests ("rxe0,rxe1,..."), each imitated host has one of its own.
+void use_device_of(size_t host) {
+    const char* lent = getenv("EF_TEST_RAILS");
+    if (!lent) return;
+    std::vector<std::string> all;
+    std::istringstream list(lent);
+    for (std::string one; std::getline(list, one, ',');) all.push_back(one);
+    if (!all.empty()) setenv("EFLOPS_DEVICE", all[host % all.size()].c_str(), 1);
 }
 
 }  // namespace
@@ -187,6 +198,7 @@ void job::run(int first, int last, const std::function<void(rank_process&)>& bod
         const std::string name =
             setup_.host_names.empty() ? fmt::format("host{}", h) : setup_.host_names[h];
         setenv("EFLOPS_HOST_ID", name.c_str(), 1);
+        use_device_of(h);
     }
     std::vector<rank_process> all;
     for (int r = first; r < last; ++r) all.push_back(make(r));
