@@ -63,7 +63,7 @@ Q = $(if $(V),,@printf '  %-5s %s\n' $(1) $(or $(2),$@);)
 # ---------------------------------------------------------------- what is built
 LIB_SRC   := $(sort $(shell find $(wildcard transport affinity allreduce) -name '*.cpp'))
 LIB_OBJ   := $(LIB_SRC:%.cpp=$B/%.o)
-COMMON_SRC := $(sort $(wildcard perftests/common/*.cpp))
+COMMON_SRC := $(sort $(wildcard perftests/common/*.cpp perftests/p2p/*.cpp))
 COMMON_OBJ := $(COMMON_SRC:%.cpp=$B/%.o)
 PROGRAMS  := $(patsubst perftests/%.cpp,%,$(wildcard perftests/ef_*.cpp)) $(patsubst tools/%.cpp,%,$(wildcard tools/ef_*.cpp))
 BIN       := $(PROGRAMS:%=$B/bin/%)
