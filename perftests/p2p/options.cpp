@@ -3,6 +3,7 @@
 #include "perftests/common/exit_code.hpp"
 #include "perftests/common/help.hpp"
 #include "perftests/common/sizes.hpp"
+#include "perftests/p2p/perftest_options.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -105,7 +106,12 @@ void add_connection(CLI::App& app, p2p_options& o, bool& ignored) {
         ->type_name("INDEX")
         ->check(CLI::Range(0, 255));
     app.add_flag("-R,--rdma_cm", o.rdma_cm, "connect by rdma_cm, verbs only");
-    app.add_flag("-F,--CPU-freq", ignored, "accepted and without meaning: no clock is guessed");
+    for (const perftest_option& p : perftest_options()) {
+        if (std::string_view(p.verdict) != "ignored") continue;
+        const std::string letter = p.letter ? fmt::format("-{},", p.letter) : std::string();
+        app.add_flag(fmt::format("{}--{}", letter, p.name), ignored,
+                     fmt::format("accepted, without meaning: {}", p.words));
+    }
     app.add_flag("--serve", o.serve, "server: keep serving, one client after the other");
     app.add_flag("--self", o.self, "start the server on this host too: one command");
     app.add_flag_callback(
@@ -156,6 +162,20 @@ std::string complete(const test& what, p2p_options& o) {
     if (o.self && !o.host.empty()) return "--self starts its own server: give no host";
     if (o.serve && o.client()) return "--serve is for the server: give no host";
     return {};
+}
+
+/// What is said of an argument that no option takes: perftest's have their own words.
+std::string unexpected(const std::string& argument) {
+    const std::string name = argument.substr(0, argument.find('='));
+    for (const perftest_option& p : perftest_options()) {
+        const bool is_letter = p.letter && name.rfind(fmt::format("-{}", p.letter), 0) == 0 &&
+                               name.rfind("--", 0) != 0;
+        if (!is_letter && name != fmt::format("--{}", p.name)) continue;
+        if (std::string_view(p.verdict) == "same")
+            return fmt::format("{}: not an option of this test", argument);
+        return fmt::format("{}: an option of perftest, here {}: {}", argument, p.verdict, p.words);
+    }
+    return fmt::format("{}: no such option", argument);
 }
 
 std::string number(double x) { return fmt::format("{:g}", x); }
@@ -227,6 +247,7 @@ std::optional<int> parse_p2p(int argc, char** argv, const test& what, p2p_option
                  what.program);
     app.set_version_flag("-V,--version", fmt::format("{} {}", what.program, ef_version()));
     app.formatter(std::make_shared<help_formatter>());
+    app.allow_extras();
     bool ignored = false;
     add_connection(app, o, ignored);
     add_traffic(app, what, o.traffic);
@@ -239,7 +260,8 @@ std::optional<int> parse_p2p(int argc, char** argv, const test& what, p2p_option
     std::string wrong;
     try {
         app.parse(argc, argv);
-        wrong = complete(what, o);
+        const auto extras = app.remaining();
+        wrong = extras.empty() ? complete(what, o) : unexpected(extras.front());
         const auto now = in_force(o);
         for (const CLI::Option* opt : app.get_options())
             if (opt->count() > 0 && !opt->get_lnames().empty()) {

@@ -293,11 +293,13 @@ sample serve_traffic(session& s, uint64_t bytes, const std::vector<uint64_t>& pe
     sample r;
     if (s.what().ping_pong) {
         table_tennis game(s, bytes, peer_posted);
-        for (;;) {
-            bool come = game.come();
+        for (unsigned idle = 0;;) {
+            const bool come = game.come();
             if (come) {
                 game.hit();
                 game.next();
+            } else if (++idle % turns_between_looks == 0) {
+                s.poll(nullptr);  // the other lanes: the client may be closing them
             }
             if (ears.hears_stop(come, stop)) break;
         }
