@@ -9,7 +9,7 @@
 
 namespace ef {
 
-peer_info pair::describe_self_of(const config& c) { return describe_self(c); }
+pair::pair(const config& c) : config_(c), self_(describe_self(c)) {}
 
 pair::~pair() {
     if (!listener_) return;

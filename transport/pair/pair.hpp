@@ -85,8 +85,7 @@ public:
 
 private:
     friend class pair_listener;
-    explicit pair(const config& c) : config_(c), self_(describe_self_of(c)) {}
-    static peer_info describe_self_of(const config& c);
+    explicit pair(const config& c);
 
     status begin(fd socket, const std::string& address, deadline d);
     void look(int timeout_ms);
