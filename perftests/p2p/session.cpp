@@ -8,6 +8,7 @@ namespace {
 
 constexpr size_t first_buffer = 64 << 10;
 constexpr size_t longest_words = 16 << 20;
+constexpr unsigned turns_between_looks = 1024;
 
 }  // namespace
 
@@ -20,9 +21,12 @@ void patience::spend(bool moved) {
         since_ns_ = 0;
         return;
     }
-    if (++turns_ % 1024) return;
+    if (++turns_ % turns_between_looks == 0) look(false);
+}
+
+void patience::look(bool moved) {
     const uint64_t now = now_ns();
-    if (since_ns_ == 0) since_ns_ = now;
+    if (moved || since_ns_ == 0) since_ns_ = now;
     if (now - since_ns_ < limit_ns_) return;
     throw failure(exit_failed, fmt::format("{}: {}: nothing moved for {} s", s_.peer(), what_,
                                            s_.options().timeout_s));
@@ -83,7 +87,7 @@ void session::part() {
     // The lanes are left alone: they may be closed on the other side already.
     for (;;) {
         if (const auto j = listen(); j && (*j)["word"] == "bye") return;
-        for (unsigned i = 0; i < 1024; ++i) until.spend(false);
+        until.look(false);
     }
 }
 

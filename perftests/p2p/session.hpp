@@ -72,6 +72,8 @@ public:
     patience(const session& s, const char* what);
     /// Call in a loop; `moved`: it goes on. Looks at the clock now and then.
     void spend(bool moved);
+    /// The same, at the clock at once.
+    void look(bool moved);
 
 private:
     const session& s_;

@@ -204,7 +204,7 @@ public:
         if (now - last_ns_ < 1'000'000) return false;
         last_ns_ = now;
         auto words = s_.listen();
-        for (unsigned i = 0; i < 1024; ++i) patience_.spend(moved || words);
+        patience_.look(moved || words);
         if (!words || (*words)["word"] == "alive") return false;
         if ((*words)["word"] != "stop")
             throw failure(exit_failed, fmt::format("{}: it said \"{}\" during a row", s_.peer(),
