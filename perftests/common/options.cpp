@@ -1,6 +1,7 @@
 #include "perftests/common/options.hpp"
 
 #include "perftests/common/exit_code.hpp"
+#include "perftests/common/help.hpp"
 #include "perftests/common/names.hpp"
 #include "perftests/common/sizes.hpp"
 
@@ -198,22 +199,6 @@ std::string complete(const collective& what, options& o) {
         return "--json and --csv cannot both have standard output: give one a file";
     return {};
 }
-
-/// Names and the kind of value only: ranges, exclusions and defaults are said in words.
-class help_formatter : public CLI::Formatter {
-public:
-    help_formatter() { column_width(26); }
-    std::string make_option_name(const CLI::Option* opt, bool positional) const override {
-        std::string name = CLI::Formatter::make_option_name(opt, positional);
-        const size_t at = name.find("{-}");
-        return at == std::string::npos ? name : name.substr(0, at) + "[=FILE]";
-    }
-    std::string make_option_opts(const CLI::Option* opt) const override {
-        if (opt->get_type_size() == 0) return {};
-        const std::string type = opt->get_type_name();  // with what its checks accept behind ':'
-        return " " + type.substr(0, type.find(':'));
-    }
-};
 
 }  // namespace
 

@@ -91,7 +91,8 @@ std::string random_key() {
 
 class local_job {
 public:
-    local_job(const char* program, int nranks) : program_(program), children_(size_t(nranks)) {
+    local_job(const char* program, int nranks, int listening_rank)
+        : program_(program), children_(size_t(nranks)), listening_rank_(listening_rank) {
         sigset_t heard;
         sigemptyset(&heard);
         sigaddset(&heard, SIGCHLD);
@@ -177,10 +178,10 @@ private:
         for (child& c : children_) c.running = false;  // they are not ours
         read_end_.reset();
         signals_.reset();
-        if (rank != 0) listener_.reset();
+        if (rank != listening_rank_) listener_.reset();
         seat mine = seat_;
         mine.rank = rank;
-        if (rank == 0) mine.listen_fd = listener_.get();
+        if (rank == listening_rank_) mine.listen_fd = listener_.get();
         int code = exit_failed;
         try {
             code = f(mine);
@@ -278,6 +279,7 @@ private:
 
     const char* program_;
     std::vector<child> children_;
+    int listening_rank_;
     seat seat_;
     sigset_t old_mask_{};
     descriptor signals_, read_end_, write_end_, listener_;
@@ -291,8 +293,8 @@ private:
 }  // namespace
 
 int run_local(const char* program, int nranks, unsigned grace_ms,
-              const std::function<int(const seat&)>& body) {
-    local_job job(program, nranks);
+              const std::function<int(const seat&)>& body, int listening_rank) {
+    local_job job(program, nranks, listening_rank);
     job.start(body);
     return job.finish(grace_ms);
 }

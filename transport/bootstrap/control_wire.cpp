@@ -85,7 +85,9 @@ int parse_frame_header(std::span<const std::byte> in, frame_header& h) {
     if (in.size() < sizeof(h)) return 0;
     memcpy(&h, in.data(), sizeof(h));
     if (h.payload_bytes > max_frame_bytes) return -1;
-    return h.type >= frame_enlist && h.type <= frame_word ? 1 : -1;
+    const bool of_group = h.type >= frame_enlist && h.type <= frame_word;
+    const bool of_pair = h.type >= frame_pair_first && h.type <= frame_pair_last;
+    return of_group || of_pair ? 1 : -1;
 }
 
 bool parse_text(std::span<const std::byte> in, std::string& text) {

@@ -57,6 +57,8 @@ enum frame_type : uint16_t {
     frame_notice = 6,
     frame_goodbye = 7,
     frame_word = 8,
+    frame_pair_first = 64,  // to frame_pair_last: transport/pair/wire.hpp
+    frame_pair_last = 68,
 };
 
 /// Appends fields to a payload.

@@ -50,6 +50,7 @@ void dialer::start(dial& d) {
     }
     d.socket = std::move(*s);
     d.connected = !in_progress;
+    if (d.connected) d.last = "it takes the connection and does not answer (busy?)";
     d.shake_.emplace(d.order.hello);
     d.attempt_until = now_ns() + connect_patience_ns;
     if (status w = poller_.set(d.socket.get(), in_progress); !w.ok()) return finish(d, w);
@@ -87,6 +88,7 @@ void dialer::advance(dial& d) {
         getsockopt(d.socket.get(), SOL_SOCKET, SO_ERROR, &err, &n);
         if (err) return retry(d, words(err), err == ECONNREFUSED);
         d.connected = true;
+        d.last = "it takes the connection and does not answer (busy?)";
         if (status w = poller_.set(d.socket.get(), false); !w.ok()) return finish(d, w);
     }
     switch (d.shake_->step(d.socket.get(), key_)) {

@@ -69,10 +69,10 @@ std::string endpoint::text() const {
     return host();
 }
 
-result<host_port> parse_host_port(std::string_view text) {
+result<host_port> parse_host_port(std::string_view text, std::string_view what) {
     const auto refuse = [&](const char* why) {
         return status(EF_INVALID,
-                      fmt::format("root {}: {}, give host:port or [IPv6]:port", text, why));
+                      fmt::format("{} {}: {}, give host:port or [IPv6]:port", what, text, why));
     };
     host_port r;
     size_t colon = text.rfind(':');
@@ -94,8 +94,8 @@ result<host_port> parse_host_port(std::string_view text) {
     return r;
 }
 
-result<std::vector<endpoint>> resolve(std::string_view text) {
-    result<host_port> hp = parse_host_port(text);
+result<std::vector<endpoint>> resolve(std::string_view text, std::string_view what) {
+    result<host_port> hp = parse_host_port(text, what);
     if (!hp.ok()) return hp.why();
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
@@ -103,7 +103,7 @@ result<std::vector<endpoint>> resolve(std::string_view text) {
     const int err = getaddrinfo(hp->host.c_str(), hp->port.c_str(), &hints, &list);
     if (err != 0)
         return status(err == EAI_MEMORY ? EF_NO_MEMORY : EF_INVALID,
-                      fmt::format("root {}: {}", text, gai_strerror(err)));
+                      fmt::format("{} {}: {}", what, text, gai_strerror(err)));
     const std::unique_ptr<addrinfo, void (*)(addrinfo*)> own(list, freeaddrinfo);
     std::vector<endpoint> out;
     for (const addrinfo* a = list; a; a = a->ai_next)

@@ -35,11 +35,11 @@ struct endpoint {
 struct host_port {
     std::string host, port;
 };
-/// Split "host:port" or "[v6]:port"; EF_INVALID says what is accepted.
-result<host_port> parse_host_port(std::string_view text);
+/// Split "host:port" or "[v6]:port"; EF_INVALID says what is accepted of `what`.
+result<host_port> parse_host_port(std::string_view text, std::string_view what = "root");
 
 /// All addresses of "host:port". May ask the resolver, which blocks.
-result<std::vector<endpoint>> resolve(std::string_view text);
+result<std::vector<endpoint>> resolve(std::string_view text, std::string_view what = "root");
 endpoint abstract_unix(std::string_view name);
 endpoint of_sockaddr(const sockaddr* a, socklen_t bytes);
 endpoint local_end(int socket);

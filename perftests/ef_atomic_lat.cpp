@@ -1,0 +1,6 @@
+// ef_atomic_lat(1): latency of atomics between two processes.
+#include "perftests/p2p/program.hpp"
+
+int main(int argc, char** argv) {
+    return ef::perf::p2p::p2p_main(ef::perf::p2p::kind::atomic_lat, argc, argv);
+}

@@ -1,0 +1,6 @@
+// ef_send_bw(1): bandwidth of sends between two processes.
+#include "perftests/p2p/program.hpp"
+
+int main(int argc, char** argv) {
+    return ef::perf::p2p::p2p_main(ef::perf::p2p::kind::send_bw, argc, argv);
+}

@@ -1,0 +1,6 @@
+// ef_send_lat(1): latency of sends between two processes.
+#include "perftests/p2p/program.hpp"
+
+int main(int argc, char** argv) {
+    return ef::perf::p2p::p2p_main(ef::perf::p2p::kind::send_lat, argc, argv);
+}

@@ -1,0 +1,6 @@
+// ef_write_bw(1): bandwidth of writes between two processes.
+#include "perftests/p2p/program.hpp"
+
+int main(int argc, char** argv) {
+    return ef::perf::p2p::p2p_main(ef::perf::p2p::kind::write_bw, argc, argv);
+}
