@@ -122,6 +122,7 @@ $B/installed/ef_plan $B/installed/ef_lab: $B/installed/%: $B/bin/%
 install: all $(PC) $(PROGRAMS:%=$B/installed/%)
 	install -d $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR)/eflops $(D)$(BINDIR)
 	install -m 644 $(LIB) $(D)$(LIBDIR)/
+	$(if $(VERBS_LIB),install -m 644 $(VERBS_LIB) $(D)$(LIBDIR)/)
 	ln -sf libeflops.so.$(VERSION) $(D)$(LIBDIR)/libeflops.so.$(SOVER)
 	ln -sf libeflops.so.$(SOVER) $(D)$(LIBDIR)/libeflops.so
 	install -m 644 $(PC) $(D)$(LIBDIR)/pkgconfig/eflops.pc
@@ -131,7 +132,8 @@ install: all $(PC) $(PROGRAMS:%=$B/installed/%)
 	$(if $(DESTDIR),,-ldconfig)
 
 uninstall:
-	rm -f $(D)$(LIBDIR)/libeflops.so.$(VERSION) $(D)$(LIBDIR)/libeflops.so.$(SOVER) $(D)$(LIBDIR)/libeflops.so
+	rm -f $(D)$(LIBDIR)/libeflops.so.$(VERSION) $(D)$(LIBDIR)/libeflops.so.$(SOVER) $(D)$(LIBDIR)/libeflops.so \
+	  $(D)$(LIBDIR)/libeflops-verbs.so
 	rm -f $(D)$(LIBDIR)/pkgconfig/eflops.pc $(HEADERS:include/%=$(D)$(INCLUDEDIR)/%) $(PROGRAMS:%=$(D)$(BINDIR)/%)
 	-rmdir $(D)$(INCLUDEDIR)/eflops 2>/dev/null
 	tools/install-man -u $(D)$(MANDIR) $(MAN)

@@ -56,7 +56,7 @@ typedef struct ef_comm_options {
     const char* root;  /* "host:port" where rank 0 listens; NULL: EFLOPS_ROOT or the launcher's */
     const char* key;   /* the job's key, at least 16 characters; NULL: EFLOPS_KEY, EFLOPS_KEY_FILE,
                           launcher */
-    const char* transport;  /* "auto", "shm", "tcp"; NULL: EFLOPS_TRANSPORT */
+    const char* transport;  /* "auto", "shm", "tcp", "verbs"; NULL: EFLOPS_TRANSPORT */
     const char* interface_; /* interface name, address or prefix for tcp; NULL: EFLOPS_INTERFACE */
     const char*
         algorithm; /* force one, e.g. "ring"; NULL: EFLOPS_ALGORITHM, else the planner's choice */

@@ -145,12 +145,13 @@ result<size_t> clear(const std::string& name) {
     if (inside.count(namespace_of_process(getpid())) != 0)
         return status(EF_INVALID,
                       fmt::format("lab {}: this process is inside it and would end itself", name));
+    // First: what a killed removal leaves must not look like a whole lab.
+    lab_file::remove(name);
     status s = kill_processes_in(inside, kill_limit_ms);
     for (const std::string& n : names)
         if (s.ok()) s = remove_namespace(n);
     if (!s.ok()) return s.in(fmt::format("lab {}", name));
     remove_namespace_folder();
-    lab_file::remove(name);
     return names.size();
 }
 

@@ -42,21 +42,20 @@ void line_pipe::close_write_end() noexcept {
 }
 
 void line_pipe::pump() {
+    // One read, not all there is: a rank that writes without end must not keep its caller from looking
+    // at signals and deadlines.
     char buffer[65536];
-    while (read_) {
-        const ssize_t n = read(read_.get(), buffer, sizeof buffer);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno == EAGAIN) return;
-        if (n <= 0) return finish();
-        std::string_view rest(buffer, size_t(n));
-        for (size_t end; (end = rest.find('\n')) != std::string_view::npos;) {
-            part_.append(rest.substr(0, end));
-            pass_on(std::exchange(part_, {}));
-            rest.remove_prefix(end + 1);
-        }
-        part_.append(rest);
-        if (part_.size() >= longest_line) pass_on(std::exchange(part_, {}));
+    const ssize_t n = read_ ? read(read_.get(), buffer, sizeof buffer) : -1;
+    if (n < 0 && (!read_ || errno == EINTR || errno == EAGAIN)) return;
+    if (n <= 0) return finish();
+    std::string_view rest(buffer, size_t(n));
+    for (size_t end; (end = rest.find('\n')) != std::string_view::npos;) {
+        part_.append(rest.substr(0, end));
+        pass_on(std::exchange(part_, {}));
+        rest.remove_prefix(end + 1);
     }
+    part_.append(rest);
+    if (part_.size() >= longest_line) pass_on(std::exchange(part_, {}));
 }
 
 void line_pipe::finish() {

@@ -19,7 +19,7 @@ public:
     int write_end() const noexcept { return write_; }
     void close_write_end() noexcept;
     bool is_open() const noexcept { return bool(read_); }
-    /// Take what is there without blocking; closes at its end.
+    /// Take up to 64 KiB of what is there without blocking; closes at its end.
     void pump();
     /// Pass on what is left, a last line without its end too, and close.
     void finish();

@@ -26,14 +26,15 @@ status write_file(const char* path, const std::string& text) {
     return system_error(path, errno);
 }
 
-status refused(const char* what) {
-    const status s = system_error(what, errno);
+status refused(const status& s) {
     return status(EF_UNSUPPORTED,
                   fmt::format("{}: a lab needs root or user namespaces for everybody (see "
                               "user.max_user_namespaces, kernel.unprivileged_userns_clone, "
                               "kernel.apparmor_restrict_unprivileged_userns)",
                               s.text()));
 }
+
+status refused(const char* what) { return refused(system_error(what, errno)); }
 
 int status_of(int how) { return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how); }
 
@@ -81,16 +82,22 @@ int first_process(const std::function<int()>& body, bool own_numbers, pid_t pare
 status enter_private_world() {
     const uid_t uid = geteuid();
     const gid_t gid = getegid();
-    const int user = uid == 0 ? 0 : CLONE_NEWUSER;
-    if (unshare(user | CLONE_NEWNS) != 0)
-        return user ? refused("a user namespace") : system_error("a mount namespace", errno);
+    // Root without CAP_SYS_ADMIN, as in most containers, is an ordinary user here.
+    int user = uid == 0 ? 0 : CLONE_NEWUSER;
+    int rc = unshare(user | CLONE_NEWNS);
+    if (rc != 0 && user == 0 && errno == EPERM) {
+        user = CLONE_NEWUSER;
+        rc = unshare(user | CLONE_NEWNS);
+    }
+    if (rc != 0) return refused(user ? "a user namespace" : "a mount namespace");
     if (user) {
         // Without setgroups a user could leave a group that is kept out of something.
-        if (status s = write_file("/proc/self/setgroups", "deny"); !s.ok()) return s;
+        if (status s = write_file("/proc/self/setgroups", "deny"); !s.ok())
+            return refused(s);
         if (status s = write_file("/proc/self/uid_map", fmt::format("0 {} 1", uid)); !s.ok())
-            return s;
+            return refused(s);
         if (status s = write_file("/proc/self/gid_map", fmt::format("0 {} 1", gid)); !s.ok())
-            return s;
+            return refused(s);
     }
     if (mount("", "/", "none", MS_PRIVATE | MS_REC, nullptr) != 0)
         return refused("mounts of its own");
@@ -133,6 +140,7 @@ result<int> run_to_its_end(const std::vector<std::string>& command) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         sigaction(SIGINT, &was_int, nullptr);
         sigaction(SIGQUIT, &was_quit, nullptr);
+        signal(SIGPIPE, SIG_DFL);  // a shell could not undo that ef_lab ignores it
         execvp(argv[0], argv.data());
         fmt::print(stderr, "ef_lab: {}: {}\n", command[0], strerror(errno));
         _exit(errno == ENOENT ? not_found : not_found - 1);
