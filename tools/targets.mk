@@ -61,6 +61,13 @@ check-run:
 	     then echo $(FUZZ_SRC:tests/fuzz/%.cpp=fuzz=build/clang++-fuzzer/fuzz/%); \
 	     else echo 'skip=fuzz:clang++-is-not-installed'; fi)
 
+# In a virtual machine with soft-RoCE devices (tests/guest), with the programs of this build.
+.PHONY: check-verbs
+check-verbs:
+	$(call need,build test guest)
+	$(AGAIN) WERROR=1 lib programs $B/tests/conformance/verbs_conformance_test $B/tests/allreduce/random_programs_test
+	@EF_BUILD=$B tests/guest/check
+
 .PHONY: check-build-all
 check-build-all:
 	$(call need,build test)
