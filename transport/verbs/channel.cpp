@@ -1,3 +1,5 @@
+#include "transport/verbs/channel.hpp"
+
 #include "transport/verbs/channel_impl.hpp"
 
 #include <fmt/format.h>

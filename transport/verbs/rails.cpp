@@ -52,6 +52,8 @@ int worth(const gid_bytes& g, const std::string& type, bool ethernet) {
     return g[0] == 0xfe && (g[1] & 0xc0) == 0x80 ? 1 : 2;
 }
 
+bool chooses_itself(const config& c) { return c.device.empty() || c.device == "auto"; }
+
 status choose_gid(const std::string& port, const std::string& name, int64_t wanted,
                   rail_address& a) {
     const bool ethernet = first_line(port + "/link_layer") == "Ethernet";
@@ -80,6 +82,7 @@ status choose_gid(const std::string& port, const std::string& name, int64_t want
 
 result<std::vector<rail_plan>> plan_rails(const config& c, const std::string& root) {
     const std::string top = root + "/sys/class/infiniband/";
+    const bool automatic = chooses_itself(c);
     std::vector<rail_plan> plan;
     std::string seen;
     const auto add = [&](const std::string& device, const std::string& port) -> status {
@@ -98,11 +101,11 @@ result<std::vector<rail_plan>> plan_rails(const config& c, const std::string& ro
                 first_line(top + device + "/ports/" + port + "/state").starts_with("4:");
             seen += fmt::format("{}{}/{}{}", seen.empty() ? "" : ", ", device, port,
                                 active ? "" : " (down)");
-            if (c.device != "auto" || !active || !plan.empty()) continue;
+            if (!automatic || !active || !plan.empty()) continue;
             if (status s = add(device, port); !s.ok() && first.ok()) first = s;
         }
     }
-    if (c.device == "auto") {
+    if (automatic) {
         if (!plan.empty()) return plan;
         if (!first.ok()) return first;
         return status(EF_UNSUPPORTED, seen.empty() ? "verbs: this machine has no RDMA device"
@@ -135,7 +138,7 @@ result<std::string> usable_rails(const config& c) {
         return names;
     }
     // What the user chose himself is not silently left out.
-    if (c.transport == "verbs" || c.device != "auto")
+    if (c.transport == "verbs" || !chooses_itself(c))
         return why.in("EFLOPS_TRANSPORT=" + c.transport);
     static std::once_flag once;
     std::call_once(once, [&] { log(EF_LOG_INFO, "RDMA is not used: {}", why.text()); });
