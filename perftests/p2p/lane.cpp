@@ -28,7 +28,6 @@ lane::lane(ef_pair_t pair, const test& what, const p2p_options& o, const layout&
     : what_(what),
       layout_(l),
       depth_(o.traffic.depth),
-      post_list_(o.traffic.post_list),
       asked_signal_every_(o.traffic.signal_every),
       works_(o.traffic.post_list),
       stamp_(std::make_unique<uint64_t[]>(stamps)) {

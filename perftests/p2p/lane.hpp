@@ -82,7 +82,7 @@ private:
     remote_memory mine_, peer_;
     uint32_t lkey_ = 0;
     uint64_t bytes_ = 0;
-    uint64_t depth_ = 1, post_list_ = 1, signal_every_ = 1, asked_signal_every_ = 0;
+    uint64_t depth_ = 1, signal_every_ = 1, asked_signal_every_ = 0;
     uint64_t inline_bytes_ = 0;
     uint64_t receive_depth_ = 0;
     bool last_signalled_ = true;
