@@ -60,13 +60,14 @@ void waiter::forget(int socket, bool data_path) noexcept {
 
 void waiter::prepare() noexcept {
     seen_ = bell().bell.load(std::memory_order_relaxed);
-    how_ = std::atomic_ref(data_sockets_).load() ? in_epoll : in_futex;
-    bell().asleep.store(how_, std::memory_order_relaxed);
+    const uint32_t how = std::atomic_ref(data_sockets_).load() ? in_epoll : in_futex;
+    std::atomic_ref(how_).store(how, std::memory_order_relaxed);
+    bell().asleep.store(how, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // W1, pairs with the fence in ring_bell()
 }
 
 void waiter::cancel() noexcept {
-    how_ = awake;
+    std::atomic_ref(how_).store(awake, std::memory_order_relaxed);
     bell().asleep.store(awake, std::memory_order_relaxed);
 }
 

@@ -50,7 +50,8 @@ public:
     void prepare() noexcept;
     void cancel() noexcept;
     /// Between prepare() and the end of sleep(): a channel whose news costs something to ask for asks now.
-    bool prepared() const noexcept { return how_ != 0; }
+    /// Any thread: another one may have the channels while this one sleeps.
+    bool prepared() noexcept { return std::atomic_ref(how_).load(std::memory_order_relaxed) != 0; }
     /// Sleep until news or `timeout_ms`.
     void sleep(int timeout_ms) noexcept;
 
